@@ -216,7 +216,7 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
 
 
 def _broker(args: argparse.Namespace) -> ExitCode:
-    from aqueduct.recovery.zookeeper.brokers import misfits
+    from aqueduct.recovery.zookeeper.brokers import start_obstacles
     from aqueduct.recovery.zookeeper.client import Ensemble
 
     given = _properties(args.properties)
@@ -231,7 +231,9 @@ def _broker(args: argparse.Namespace) -> ExitCode:
         ) from None
     ensemble = Ensemble(connect, client_config.load(args.command_config))
     own = "" if args.running else given.get("advertised.listeners") or given.get("listeners", "")
-    _, findings = misfits(ensemble, node_id, [Path(folder.strip()) for folder in folders.split(",")], own)
+    _, findings = start_obstacles(
+        ensemble, node_id, [Path(folder.strip()) for folder in folders.split(",")], own
+    )
     labels = [labelled("broker-cannot-start", sentence) for sentence in findings]
     for line in labels or ["Nothing is wrong."]:
         print(line)

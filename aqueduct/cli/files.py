@@ -209,7 +209,7 @@ def _source(text: str) -> plan.FileSource:
 
 def _until(text: str) -> int:
     try:
-        return plan.until(text)
+        return plan.end_time(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time; write {error}") from None
 
@@ -317,7 +317,7 @@ def _listed(args: argparse.Namespace, faults: list[str]) -> "Iterator[tuple[str,
                 yield own.name, own.snapshot(date)
             except Failed as error:
                 faults.append(error.labelled)
-        if not args.json and (half := own.half()):
+        if not args.json and (half := own.incomplete()):
             print(f"{own.path}: {count(len(half), 'backup')} that {_is(half)} not complete.", file=sys.stderr)
 
 
@@ -492,14 +492,14 @@ def _prune(args: argparse.Namespace) -> int:
 
 
 def _opened(args: argparse.Namespace) -> "list[BackupsOf]":
-    from aqueduct.recovery.file_backup.folder import opened
+    from aqueduct.recovery.file_backup.folder import existing_backups
 
-    return opened(args.backups, args.name)
+    return existing_backups(args.backups, args.name)
 
 
 def _at(own: "BackupsOf", time_: int | None) -> str:
     dates = own.dates()
-    date = plan.at(dates, time_)
+    date = plan.newest_at(dates, time_)
     if date is None:
         of = f"the first is of {dates[0]}" if dates else "there is none"
         when = "" if time_ is None else f" of {timestamps.text(time_)} or before"

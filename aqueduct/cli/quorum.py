@@ -172,14 +172,16 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
 def _backup(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.store.backends import open_editable
-        from aqueduct.store.numbered_snapshots import keep
+        from aqueduct.store.numbered_snapshots import keep_snapshot
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
-    snapshot = snapshots.of(metadata.read(args.data_folder))
+    snapshot = snapshots.snapshot_of(metadata.read(args.data_folder))
     objects = open_editable(args.store, private=True)
-    kept = keep(QuorumSnapshots, objects, snapshot, args.keep, common.trust(args), common.signing_key(args))
-    stale = snapshots.stale(kept.snapshot, args.within)
+    kept = keep_snapshot(
+        QuorumSnapshots, objects, snapshot, args.keep, common.trust(args), common.signing_key(args)
+    )
+    stale = snapshots.staleness_warning(kept.snapshot, args.within)
     code = ExitCode.INCOMPLETE if kept.not_removed or kept.less or stale else ExitCode.DONE
     print(_told(kept))
     for warning in filter(None, (_less(kept.less), stale)):
@@ -246,7 +248,7 @@ def _snapshots(args: argparse.Namespace) -> int:
 
 
 def _copy(args: argparse.Namespace) -> int:
-    packed = snapshots.encode(snapshots.of(metadata.read(args.data_folder)))
+    packed = snapshots.encode(snapshots.snapshot_of(metadata.read(args.data_folder)))
     print(base64.b64encode(packed).decode())
     return ExitCode.DONE
 
@@ -262,7 +264,7 @@ def _plan(args: argparse.Namespace) -> int:
             f"The store and the copies are of {len(clusters)} clusters: {some(sorted(clusters))}. Pass those "
             "of one cluster. Nothing was done.",
         )
-    name, newest = max(sources, key=lambda candidate: candidate[1].far)
+    name, newest = max(sources, key=lambda candidate: candidate[1].epoch_and_end)
     if args.copy and args.snapshot is None and name.startswith("snapshot "):
         raise Refused(
             "quorum-copies-behind",
@@ -278,9 +280,11 @@ def _plan(args: argparse.Namespace) -> int:
     if args.keep_plan:
         _write(args.keep_plan, strict_json.dumps(agreement.read_plan(quorum_plan)).decode())
     if args.seed:
-        repair.all_seen(quorum_plan.fit)
-        _write(args.seed, base64.b64encode(snapshots.encode(snapshots.of(quorum_plan.seed()))).decode())
-    return ExitCode.INCOMPLETE if quorum_plan.fit.differs else ExitCode.DONE
+        repair.all_seen(quorum_plan.comparison)
+        _write(
+            args.seed, base64.b64encode(snapshots.encode(snapshots.snapshot_of(quorum_plan.seed()))).decode()
+        )
+    return ExitCode.INCOMPLETE if quorum_plan.comparison.differs else ExitCode.DONE
 
 
 def _compare(path: Path, quorum_plan: plan.QuorumPlan) -> None:
@@ -321,10 +325,10 @@ def _sources(args: argparse.Namespace) -> Iterator[tuple[str, metadata.Metadata]
 def _restore(args: argparse.Namespace) -> int:
     begun = _seed(args.seed)
     if args.dry_run:
-        has_already = seed.check(args.data_folder, args.node_id, begun)
+        has_already = seed.check_folder(args.data_folder, args.node_id, begun)
         print(f"{args.data_folder} {'has them already' if has_already else 'can take them'}.")
         return ExitCode.DONE
-    is_written = seed.put(args.data_folder, args.node_id, begun)
+    is_written = seed.write_seed(args.data_folder, args.node_id, begun)
     verb = "begins with" if is_written else "had already"
     print(
         f"Controller {args.node_id} {verb} the metadata of cluster {begun.cluster} up to offset "
@@ -347,7 +351,9 @@ def _check(args: argparse.Namespace) -> int:
             f"{count(len(topics), 'topic')} with the ids that they had, and {count(partitions, 'partition')} "
             "with all that was committed."
         )
-        if silent := sorted(partition for partition, offset in promised.fit.committed.items() if not offset):
+        if silent := sorted(
+            partition for partition, offset in promised.comparison.committed.items() if not offset
+        ):
             print(f"No disk shows for {count(len(silent), 'partition')} what was committed: {some(silent)}.")
     return ExitCode.INCOMPLETE if left else ExitCode.DONE
 

@@ -50,7 +50,7 @@ from aqueduct.kafka.cluster import Cluster
 from aqueduct.kafka.diagnosis import GROUPS
 from aqueduct.recovery import read_plan
 from aqueduct.recovery.broker_ids import agreement, disk_logs, plan, run, stray_logs
-from aqueduct.recovery.broker_ids.log_comparison import Fit, nowhere
+from aqueduct.recovery.broker_ids.log_comparison import LogComparison, lost_without_replicas
 from aqueduct.recovery.quorum import metadata
 
 NO_LOG = "no inspected folder has a log of it"
@@ -162,12 +162,12 @@ def add_lost(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def all_seen(fit: Fit) -> None:
+def all_seen(comparison: LogComparison) -> None:
     """Refuse metadata that are to fit logs that nobody inspected: one of them may go furthest."""
-    if fit.unseen:
+    if comparison.unseen:
         raise Refused(
             "broker-disks-unseen",
-            f"The disks of brokers {some(fit.unseen)} were not inspected, and records on them may "
+            f"The disks of brokers {some(comparison.unseen)} were not inspected, and records on them may "
             "be truncated. Pass their --inspection, or --lost for those whose disks are "
             "permanently lost. Nothing was done.",
         )
@@ -195,8 +195,8 @@ def _partitions(text: str) -> tuple[TopicPartition, ...]:
 
 
 def _inspect(args: argparse.Namespace) -> int:
-    folders = [disk_logs.look(path, running=disk_logs.in_use(path)) for path in args.data_folder]
-    folders += [disk_logs.without(path, folders) for path in args.lost_folder]
+    folders = [disk_logs.inspect_folder(path, running=disk_logs.is_in_use(path)) for path in args.data_folder]
+    folders += [disk_logs.lost_folder(path, folders) for path in args.lost_folder]
     print(json.dumps([asdict(folder) for folder in folders]))
     return ExitCode.DONE
 
@@ -350,7 +350,7 @@ def _keep(path: Path, replaced: plan.ReplacedIds) -> None:
 
 
 def _say_nowhere(args: argparse.Namespace, state: Cluster) -> None:
-    if sentence := nowhere(
+    if sentence := lost_without_replicas(
         args.lost, {node for partition in state.partitions for node in partition.replicas}
     ):
         print(sentence)

@@ -156,7 +156,7 @@ def _backup(args: argparse.Namespace) -> int:
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
     kept = backup(_ensemble(args), args.store, args.keep, common.trust(args), common.signing_key(args))
-    whole = kept.snapshot.whole and not kept.not_removed and not kept.less
+    whole = kept.snapshot.complete and not kept.not_removed and not kept.less
     code = ExitCode.DONE if whole else ExitCode.INCOMPLETE
     print("\n".join(_told(kept.snapshot)))
     if kept.less:
@@ -166,7 +166,7 @@ def _backup(args: argparse.Namespace) -> int:
     if kept.not_removed:
         print(f"Older snapshots stay: {kept.not_removed}.")
     content = {"removed": list(kept.removed), "not_removed": kept.not_removed, "less": kept.less}
-    _report(args, "backup", code, started, snapshots.told(kept.snapshot) | content)
+    _report(args, "backup", code, started, snapshots.report_fields(kept.snapshot) | content)
     return code
 
 
@@ -218,9 +218,11 @@ def _restore(args: argparse.Namespace) -> int:
     )
     fits = True
     if args.inspection or args.lost:
-        data_by_path = data(order.target, topics.fitted(snapshot))
-        fit, fitted = topics.fitting(snapshot, repair.hosts(args.inspection), args.lost, data_by_path)
-        for sentence in filter(None, (*sentences(fit, topics.FATE), topics.undeleted(snapshot, fitted))):
+        data_by_path = data(order.target, topics.correctable_znodes(snapshot))
+        fit, fitted = topics.correct_snapshot(
+            snapshot, repair.hosts(args.inspection), args.lost, data_by_path
+        )
+        for sentence in filter(None, (*sentences(fit, topics.FATE), topics.kept_deletions(snapshot, fitted))):
             print(sentence)
         repair.all_seen(fit)
         if stale := sorted(
@@ -231,7 +233,7 @@ def _restore(args: argparse.Namespace) -> int:
         order = replace(order, snapshot=fitted, overwrite=(*order.overwrite, *stale))
         fits = not fit.differs
     outcome = restore(order)
-    whole = snapshot.whole and fits and not outcome.left and not outcome.failed
+    whole = snapshot.complete and fits and not outcome.left and not outcome.failed
     code = ExitCode.DONE if whole else ExitCode.INCOMPLETE
     print(_restored(args, snapshot, outcome))
     if not (args.inspection or args.lost) and any(map(topics.is_state, (*outcome.created, *outcome.missing))):

@@ -1,4 +1,4 @@
-"""The plan that an operator has read: a file with which a confirmed run compares its own plan."""
+"""The plan that an operator read. A confirmed run compares its own plan with this file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,27 +11,30 @@ T = TypeVar("T")
 
 
 def load(plan_type: type[T], path: Path, *, unreadable: type[Refused]) -> T | None:
-    """Read a plan; None, with a printed sentence, if no plan was stored.
+    """Read a stored plan. Print a note and return None if no plan was stored.
 
-    Raise `unreadable` if the file cannot be read, or has anything else.
+    Raise `unreadable` if the file cannot be read, or does not contain a plan.
     """
     try:
         return strict_json.loads(plan_type, path.read_bytes())
     except FileNotFoundError:
-        print("No plan was read before, so this one is compared with none.")
+        print("No stored plan exists, so this plan is not compared with an earlier plan.")
         return None
     except OSError as error:
-        raise unreadable(f"Cannot read {path}: {error.strerror}.") from None
+        raise unreadable(
+            f"Cannot read {path}: {error.strerror}. Create the plan again, and read it. Nothing was done."
+        ) from None
     except ValueError as error:
         raise unreadable(
-            f"{path} is damaged, or does not have a plan that was stored to be read ({error}). Make the plan "
-            "again, and read it. Nothing was done.",
+            f"Cannot use {path}: it is damaged, or it is not a stored plan ({error}). Create the plan again, "
+            "and read it. Nothing was done.",
         ) from None
 
 
 def refuse(differences: Sequence[str], *, changed: type[Refused]) -> None:
-    """Raise `changed` for a plan that differs from the one that was read."""
+    """Raise `changed` if the plan differs from the plan that the operator read."""
     if differences:
         raise changed(
-            f"{' '.join(differences)} Make the plan again, read it, and confirm that one. Nothing was done.",
+            f"{' '.join(differences)} Create the plan again, read it, and confirm the new plan. Nothing was "
+            "done.",
         )

@@ -1,1 +1,1 @@
-"""The contents of an object store with backups: names, manifests, and the snapshots they add up to."""
+"""Backups in an object store: names of objects, manifests, and snapshots."""

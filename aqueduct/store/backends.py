@@ -1,8 +1,8 @@
 """Object stores: S3, Google's and Azure's through obstore, HDFS, directories by Python's own means.
 
-Objects are read and created; who may edit a store also moves and removes them. A conditional write decides
-between two that create the same object; what was created is durable. Reads and writes are tried again while
-a server is away (see Attempts).
+Objects are read and created; an editable store also moves and removes them. If two processes create the same
+object, a conditional write lets one of them succeed. A created object is durable. Reads and writes are
+repeated while a server is unavailable (see Attempts).
 
 S3 is configured as AWS's own tools are (environment, profiles, roles; through boto3, because obstore ignores
 AWS_PROFILE), with AWS_CA_BUNDLE or SSL_CERT_FILE for a private CA, HTTPS_PROXY and NO_PROXY, and
@@ -57,15 +57,15 @@ if TYPE_CHECKING:
     from obstore.store import S3Config
 
 CONNECT_SECONDS = 5
-ANSWER_SECONDS = 20  # a server's silence; while it is sent an object, longer by its size at
-SLOWEST_BYTES = 256 * 1024  # ... so many a second
+ANSWER_SECONDS = 20  # without an answer; longer for the write of a large object, by
+SLOWEST_BYTES = 256 * 1024  # ... this speed, in bytes a second
 CREDENTIALS_SECONDS = 600  # botocore renews those that end within 10 minutes
 RIGHTS = {  # of a directory
     "read": "read",
-    "written": "create files in",
-    "listed": "list",
-    "moved": "create and remove files in",
-    "removed": "remove files in",
+    "write": "create files in",
+    "list": "list",
+    "move": "create and remove files in",
+    "remove": "remove files in",
 }
 CHUNK_BYTES = 8 << 20
 OPEN_OBJECT = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -75,15 +75,15 @@ Answered = TypeVar("Answered")
 def open_store(url: str) -> Objects:
     """Return the store at `s3://bucket/prefix`, `gs://...`, `az://...`, `hdfs://...` or `file:///...`.
 
-    Asks it nothing yet. Refused if the URL or the environment's settings can't be used.
+    Sends no request yet. Refused if the URL or the settings in the environment cannot be used.
     """
     return open_editable(url)
 
 
 def open_editable(url: str, *, private: bool = False) -> EditableObjects:
-    """Return what `open_store` does, for those who may move and remove objects there.
+    """Return the store at a URL, whose objects can also be moved and removed.
 
-    `private`: what is made in a directory is for its owner alone, whatever the umask.
+    `private`: files in a directory are readable for their owner only, with any umask.
     """
     location = parse(url)
     if location.scheme == "file":
@@ -98,8 +98,8 @@ class _Cloud:
         self.url = str(location)
         self._location = location
         self._connect = cache(connect)
-        self._store()  # so that wrong settings are found at once
-        self._answered = False  # before, an error is one of the settings
+        self._store()  # to refuse invalid settings at once
+        self._answered = False  # until then, an error comes from the settings
 
     def read(self, path: str, at_most: int | None = None) -> memoryview:
         def read() -> memoryview:
@@ -126,7 +126,7 @@ class _Cloud:
                         yield memoryview(chunk)
                     if received == size:
                         return
-                    trouble = Trouble(what="cut an answer short", passing=True)
+                    trouble = Trouble(what="ended an answer before its end", passing=True)
                 except (BaseError, FileNotFoundError) as error:
                     trouble = self._trouble(error, path, "read")
                 self._again(attempts, trouble)
@@ -140,16 +140,17 @@ class _Cloud:
                     store, path, data, mode="create", use_multipart=False
                 )  # multipart would overwrite
             except (AlreadyExistsError, PermissionDeniedError) as error:
-                # versitygw denies to replace what object lock keeps before it looks at If-None-Match.
+                # versitygw checks object lock before If-None-Match, so it denies the write of an existing
+                # object.
                 if isinstance(error, PermissionDeniedError) and not self._has(path):
                     raise
                 if not is_same(self, path, data):
-                    raise Exists(f"{self.url} has {path} already.") from None
+                    raise Exists(f"{self.url} already has {path}, with other content.") from None
 
         self._tried(create, path, "write")
 
     def _has(self, path: str) -> bool:
-        """Return whether an object is known to be there."""
+        """Return whether an object certainly exists."""
         try:
             self._get(path, {"head": True})
         except (BaseError, FileNotFoundError):
@@ -165,7 +166,7 @@ class _Cloud:
                     next(self.list(path), None)
                 return None
             except BaseError:
-                next(self.list(path), None)  # its error says more: the answer to HEAD has no body
+                next(self.list(path), None)  # its error has details: the answer to HEAD has no body
                 raise
 
         return self._tried(head, path, "read")
@@ -180,7 +181,7 @@ class _Cloud:
                         for meta in page:
                             after, empty = meta["path"], False
                             yield Entry(after, meta["size"], meta["last_modified"].timestamp())
-                        attempts.restart()  # whoever takes the entries may have taken long
+                        attempts.restart()  # the caller may have used the entries for long
                     if empty:
                         self._check_missing()
                     self._answered = True
@@ -220,23 +221,23 @@ class _Cloud:
             self._tried(remove, paths[0], "remove")
 
     def _get(self, path: str, options: "GetOptions | None" = None) -> "GetResult":
-        """Ask for an object, and refuse a web page in its place: Aqueduct writes none."""
+        """Request an object. Raise an error for a web page, which Aqueduct never writes."""
         answer = obstore.get(self._store(), path, options=options)
         if str(answer.attributes.get("Content-Type", "")).lower().startswith("text/html"):
             raise self._error(no_store(self._location, "it answers with a web page"))
         return answer
 
     def _check_missing(self) -> None:
-        """Refuse an endpoint that has an object of a random name: then an empty listing proves nothing.
+        """Raise an error if an object with a random name exists: then the endpoint is not an object store.
 
-        Web consoles answer each request with the same page, which the client takes for an empty listing.
+        Web consoles answer each request with the same page, and the client parses it as an empty listing.
         """
         with suppress(FileNotFoundError, PermissionDeniedError, UnauthenticatedError):
             self._get(f"{WRITING}/{secrets.token_hex(12)}", {"head": True})
-            raise self._error(no_store(self._location, "it answers every request alike"))
+            raise self._error(no_store(self._location, "it sends the same answer to every request"))
 
     def _store(self, sent_bytes: int = 0) -> ObjectStore:
-        """Return a client whose patience is enough for an object of that size: in steps, one each."""
+        """Return a client with a timeout that is long enough for an object of this size."""
         return self._connect(ANSWER_SECONDS << (sent_bytes // SLOWEST_BYTES // ANSWER_SECONDS).bit_length())
 
     def _tried(self, action: Callable[[], Answered], path: str, verb: str) -> Answered:
@@ -251,7 +252,7 @@ class _Cloud:
                     return result
 
     def _trouble(self, error: Exception, path: str, action: str) -> Trouble:
-        """Return what is wrong; raise MissingObject if the object is missing, no more."""
+        """Return the trouble of an error. MissingObject if only the object is missing."""
         text = str(error)
         if isinstance(error, FileNotFoundError) and action in ("read", "move") and "NoSuchBucket" not in text:
             self._answered = True
@@ -259,7 +260,7 @@ class _Cloud:
         return explain(text, self._location, action)
 
     def _again(self, attempts: "Attempts", trouble: Trouble) -> None:
-        """Wait for the next attempt, or raise what is wrong."""
+        """Wait for the next attempt, or raise the error."""
         attempts.fail(trouble.what)
         if not trouble.passing or not attempts.wait():
             raise self._error(trouble) from None
@@ -269,12 +270,12 @@ class _Cloud:
         id_ = "store-access-refused" if trouble.settings else "store-request-failed"
         if trouble.id:
             id_ = trouble.id
-        return error_class(id_, f"The store {self.url} {trouble.what}.")
+        return error_class(id_, trouble.sentence(self.url))
 
 
 @dataclass(frozen=True)
 class _Same:
-    """The proof that a URL is another host's name of the same store, too: its endpoint may be its own."""
+    """The check that a URL leads to the same store on another host, whose endpoint may differ."""
 
     url: str
     content: bytes  # of store.json
@@ -286,16 +287,16 @@ class _Same:
         except MissingObject:
             raise Failed(
                 "store-differs-on-worker",
-                f"On {host}, {self.url} has no {names.STORE}: it is another store there, or that was "
-                "removed.",
+                f"On {host}, {self.url} has no {names.STORE}. The URL leads to another store there, or the "
+                "object was removed. Check the endpoint on that host.",
             ) from None
         except AqueductError as error:
             raise Failed(error.id, f"On {host}: {error}") from None
         if not same:
             raise Failed(
                 "store-differs-on-worker",
-                f"{self.url} is another store on {host} than on the driver's host: set the endpoint for the "
-                "driver (AWS_ENDPOINT_URL), whose variables its tasks get.",
+                f"On {host}, {self.url} leads to another store than on the host of the driver. Set "
+                "AWS_ENDPOINT_URL for the driver: its tasks get the variables of the driver.",
             )
 
 
@@ -308,7 +309,7 @@ def _connector(location: Location) -> StoreClient:
     kind: Any = GCSStore if location.scheme == "gs" else AzureStore
 
     def connect(seconds: int) -> ObjectStore:
-        return _made(
+        return _created_client(
             location,
             lambda: kind(location.bucket, prefix=location.path or None, **_options(location, seconds)),
         )
@@ -317,15 +318,15 @@ def _connector(location: Location) -> StoreClient:
 
 
 def _s3(location: Location) -> StoreClient:
-    # Not at the top: it takes half a second, which who has a directory need not wait. And a client of
-    # botocore's own, which would know the endpoint, too, takes 13 MB.
+    # Imported here, because it takes half a second, and other stores do not need it. A client of botocore
+    # would find the endpoint, too, but needs 13 MB.
     from botocore.configprovider import ConfiguredEndpointProvider
     from botocore.exceptions import BotoCoreError
     from obstore.auth.boto3 import Boto3CredentialProvider
 
     try:
         session = new_session()
-        # botocore itself knows AWS_DEFAULT_REGION only.
+        # botocore itself reads only AWS_DEFAULT_REGION.
         region = os.environ.get("AWS_REGION") or session.get_config_variable("region") or "us-east-1"
         endpoint = None
         if not session.get_config_variable("ignore_configured_endpoint_urls"):
@@ -334,21 +335,22 @@ def _s3(location: Location) -> StoreClient:
         if session.get_credentials() is None:
             raise Refused(
                 "store-credentials-missing",
-                f"There are no credentials for {location}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+                f"No credentials for {location} were found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
                 "or AWS_PROFILE.",
             )
         credentials = Boto3CredentialProvider(session, ttl=timedelta(seconds=CREDENTIALS_SECONDS))
     except (BotoCoreError, ValueError) as error:
         raise Refused(
-            "store-settings-invalid", f"The settings for {location} can't be used: {error}".rstrip(".") + "."
+            "store-settings-invalid",
+            f"Cannot use the settings for {location}: {str(error).rstrip('.')}. Correct the settings.",
         ) from None
-    # S3 wants a checksum of each object that it is to lock. SHA-256 is computed for the signature anyway.
+    # S3 requires a checksum of locked objects. SHA-256 is computed for the signature anyway.
     config: S3Config = {"region": region, "checksum_algorithm": "SHA256"}
     if endpoint:
         config["endpoint"] = _endpoint(endpoint)
 
     def connect(seconds: int) -> ObjectStore:
-        return _made(
+        return _created_client(
             location,
             lambda: S3Store(
                 location.bucket,
@@ -363,7 +365,7 @@ def _s3(location: Location) -> StoreClient:
 
 
 def _endpoint(url: str) -> str:
-    """Check an endpoint; Refused where obstore would end in a panic."""
+    """Check an endpoint. Refused for a URL with which obstore would crash."""
     try:
         parts = urlsplit(url)
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
@@ -372,17 +374,19 @@ def _endpoint(url: str) -> str:
         pass
     raise Refused(
         "store-settings-invalid",
-        "AWS_ENDPOINT_URL, or endpoint_url of the profile, isn't http[s]://HOST:PORT.",
+        "The endpoint of the store is not http[s]://HOST:PORT. Correct AWS_ENDPOINT_URL, or endpoint_url of "
+        "the AWS profile.",
     )
 
 
-def _made(location: Location, make: Callable[[], ObjectStore]) -> ObjectStore:
+def _created_client(location: Location, make: Callable[[], ObjectStore]) -> ObjectStore:
     try:
         return make()
     except (BaseError, ValueError) as error:
         reason = str(error).split("\n", 1)[0]
         raise Refused(
-            "store-settings-invalid", f"The settings for {location} can't be used: {reason}".rstrip(".") + "."
+            "store-settings-invalid",
+            f"Cannot use the settings for {location}: {reason.rstrip('.')}. Correct the settings.",
         ) from None
 
 
@@ -399,19 +403,20 @@ def _options(location: Location, seconds: int) -> dict[str, Any]:
         except OSError as error:
             raise Refused(
                 "store-settings-invalid",
-                f"AWS_CA_BUNDLE names {bundle}, which can't be read: {error.strerror}.",
+                f"Cannot read {bundle} of AWS_CA_BUNDLE: {error.strerror}. Correct the path or its "
+                "permissions.",
             ) from None
-    return {"client_options": client, "retry_config": {"max_retries": 0}}  # trying again is done here
+    return {"client_options": client, "retry_config": {"max_retries": 0}}  # Attempts repeats requests
 
 
 class _Directory:
-    """Objects as files. One appears whole, by a hard link from a file that was synced before."""
+    """Objects as files. A synced file gets its name by a hard link, so an object is always complete."""
 
     def __init__(self, location: Location, *, private: bool) -> None:
         self.url = str(location)
         self._file_mode, self._folder_mode = (0o600, 0o700) if private else (0o666, 0o777)
         self._root = Path(location.path)
-        self._synced: set[Path] = set()  # folders whose own names are durable
+        self._synced: set[Path] = set()  # folders whose names are durable
         self._swept = False
         self._own: set[Path] = set()  # folders that nobody else can change, if this is root
         job_files.share(self._root, WRITING, names.STORE)
@@ -423,7 +428,7 @@ class _Directory:
                 raise ObjectTooLarge.of(self.url, path, size, at_most)
             content = file.read(size + 1)
         if len(content) > size:
-            raise DamagedObject(f"{self.url}/{path} is damaged: it grew while it was read.")
+            raise DamagedObject(f"{self.url}/{path} is damaged: its size changed while it was read.")
         return memoryview(content)
 
     def stream(self, path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
@@ -433,9 +438,9 @@ class _Directory:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[BinaryIO]:
-        """Open an object; DamagedObject if it is no regular file, such as a planted link or pipe.
+        """Open an object. DamagedObject if it is not a regular file, such as a planted link or pipe.
 
-        Failed if Spark's JVM, which writes here, has put a key of this process there.
+        Failed if Spark's JVM, which can write here, has put a key file of this process there.
         """
         try:
             descriptor = os.open(self._root / path, OPEN_OBJECT)
@@ -454,19 +459,20 @@ class _Directory:
             yield file
 
     def _no_file(self, path: str) -> DamagedObject:
-        return DamagedObject(f"{self.url}/{path} is damaged: it is a link, a pipe or a folder, and no file.")
+        return DamagedObject(f"{self.url}/{path} is damaged: it is not a regular file.")
 
     def create(self, path: str, data: Data) -> None:
         target = self._root / path
-        with self._sentences(path, "written"):
+        with self._sentences(path, "write"):
             if not self._root.parent.is_dir():
                 raise Refused(
                     "store-directory-missing",
-                    f"The store {self.url} can't be made: there is no {self._root.parent}.",
+                    f"Cannot create the store {self.url}, because {self._root.parent} does not exist. Create "
+                    "this folder, or correct the URL.",
                 )
             writing = self._root / WRITING
             self._refuse_root(writing, target.parent)
-            for folder in (self._root, writing):  # of parents, mkdir takes no mode
+            for folder in (self._root, writing):  # mkdir ignores the mode for parents
                 folder.mkdir(self._folder_mode, exist_ok=True)
             if not self._swept:
                 self._swept = True
@@ -481,7 +487,7 @@ class _Directory:
                 self._in(target.parent, lambda: os.link(part, target), part)
             except FileExistsError:
                 if not is_same(self, path, data):
-                    raise Exists(f"{self.url} has {path} already.") from None
+                    raise Exists(f"{self.url} already has {path}, with other content.") from None
             finally:
                 part.unlink(missing_ok=True)
             self._sync(target.parent)
@@ -494,9 +500,9 @@ class _Directory:
                 return None
 
     def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
-        """Return what is below a folder, with no more than folders on the way in memory."""
-        with self._sentences(prefix, "listed"):
-            folders = [iter(self._folder(prefix))]  # no recursion: a writer may make folders of any depth
+        """Yield the objects below a folder. Only the folders of one path are in memory."""
+        with self._sentences(prefix, "list"):
+            folders = [iter(self._folder(prefix))]  # no recursion: folders may have any depth
             while folders:
                 name, dir_entry = next(folders[-1], ("", None))
                 if dir_entry is None:
@@ -514,7 +520,7 @@ class _Directory:
                     folders.append(iter(self._folder(name)))
 
     def _folder(self, prefix: str) -> "Sequence[tuple[str, os.DirEntry[str]]]":
-        """Return what is in a folder, in the order of the paths of all that is below."""
+        """Return the entries of a folder, in the order of all paths below it."""
         try:
             with os.scandir(self._root / prefix) as listing:
                 named = [
@@ -522,7 +528,7 @@ class _Directory:
                     for dir_entry in listing
                     if not (dir_entry.is_symlink() and dir_entry.is_dir())
                 ]
-        except (FileNotFoundError, NotADirectoryError):  # it was never there, or has gone
+        except (FileNotFoundError, NotADirectoryError):  # it does not exist, or was removed
             return []
         return sorted(
             named,
@@ -533,7 +539,7 @@ class _Directory:
 
     def move(self, path: str, to: str) -> None:
         source, target = self._root / path, self._root / to
-        with self._sentences(path, "moved"):
+        with self._sentences(path, "move"):
             self._refuse_root(source.parent, target.parent)
             try:
                 self._in(target.parent, lambda: source.rename(target), source)
@@ -541,12 +547,12 @@ class _Directory:
                 if not target.exists():
                     raise MissingObject(f"{self.url} has no object {path}.") from None
             self._sync(target.parent)
-            with suppress(FileNotFoundError):  # who moved the last one out of it removed it
+            with suppress(FileNotFoundError):  # the process that moved its last file removed it
                 _fsync(source.parent)
             self._leave(source.parent)
 
     def remove(self, path: str) -> None:
-        with self._sentences(path, "removed"):
+        with self._sentences(path, "remove"):
             self._refuse_root((self._root / path).parent)
             (self._root / path).unlink(missing_ok=True)
             self._leave((self._root / path).parent)
@@ -562,11 +568,11 @@ class _Directory:
                 self._own.add(folder)
 
     def _in(self, folder: Path, action: Callable[[], object], source: Path) -> None:
-        """Bring a file into a folder, which others remove when they take the last object out of it."""
+        """Move a file into a folder, which another process may remove while it is empty."""
         while True:
             if not folder.is_dir():
                 self._synced.discard(folder)
-                with suppress(FileExistsError):  # another one made it, and may have removed it again
+                with suppress(FileExistsError):  # another process created it, and may remove it again
                     folder.mkdir(self._folder_mode, parents=True)
             try:
                 action()
@@ -577,13 +583,13 @@ class _Directory:
                 return
 
     def _leave(self, folder: Path) -> None:
-        """Remove a folder that nothing is left in, as an object store has none."""
-        with suppress(OSError):  # something is left, or another one removed it
+        """Remove an empty folder, because an object store has no folders."""
+        with suppress(OSError):  # it is not empty, or another process removed it
             if folder != self._root:
                 folder.rmdir()
 
     def _sync(self, folder: Path) -> None:
-        """Make names durable: of what is in the folder, and of the folders down to it."""
+        """Make the names in a folder durable, and the names of the folders above it."""
         _fsync(folder)
         while folder != self._root.parent and folder not in self._synced:
             _fsync(folder.parent)
@@ -602,24 +608,26 @@ class _Directory:
             self._fail(path, action, error)
 
     def _fail(self, path: str, action: str, error: OSError) -> NoReturn:
-        right = f"give user {os.geteuid()} the right to {RIGHTS[action]} {self._root} and below"
+        right = f"Give user {os.geteuid()} the right to {RIGHTS[action]} {self._root} and the folders below."
+        room = "Free space on its disk."
         remedy = {
-            errno.ENOSPC: "make room",
-            errno.EDQUOT: "make room",
-            errno.EROFS: "mount it writable",
+            errno.ENOSPC: room,
+            errno.EDQUOT: room,
+            errno.EROFS: "Mount its disk writable.",
             errno.EACCES: right,
             errno.EPERM: right,
-        }.get(error.errno or 0)
-        reason = error.strerror + (f"; {remedy}" if remedy else "") if error.strerror else str(error)
+        }.get(error.errno or 0, "Correct the cause, and run the command again.")
+        reason = error.strerror or str(error)
         raise Failed(
-            "store-request-failed", f"{path or '/'} of the store {self.url} can't be {action}: {reason}."
+            "store-request-failed",
+            f"Cannot {action} {path or '/'} in the store {self.url}: {reason}. {remedy}",
         ) from None
 
 
 def _sweep(writing: Path) -> None:
-    """Remove what processes that were killed left behind."""
+    """Remove files of killed processes."""
     for path in writing.iterdir():
-        with suppress(OSError):  # another one does the same
+        with suppress(OSError):  # another process removed it
             if path.lstat().st_mtime < time.time() - STALE_SECONDS:
                 path.unlink()
 

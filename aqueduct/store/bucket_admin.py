@@ -1,6 +1,6 @@
-"""Buckets and their policies, over S3's REST API.
+"""Administers buckets and their policies, over S3's REST API.
 
-With Python's own library: a host of an object store has no SDK, and needs few requests.
+Uses Python's own library: a host of an object store has no SDK, and needs few requests.
 Signatures: Amazon S3 API Reference, "Authenticating Requests (AWS Signature Version 4)".
 """
 
@@ -27,23 +27,23 @@ REQUEST_SECONDS = 10
 ANSWER_SECONDS = 30  # for a complete answer
 MOST_BYTES = 16 << 20  # of it
 POLL_SECONDS = 0.5
-LOCKABLE = {"x-amz-bucket-object-lock-enabled": "true"}  # of a bucket that is made
-# What S3 calls it, and the way on.
+LOCKABLE = {"x-amz-bucket-object-lock-enabled": "true"}  # for the creation of a bucket
+# The codes of S3, and the remedies.
 REMEDIES = {
-    "AccessDenied": "this user may not do it; take the store's administrator",
-    "BucketAlreadyExists": "the bucket is somebody else's; take another name",
-    "InvalidAccessKeyId": "the store does not know this user; check the access key",
-    "InvalidBucketState": "it can get no object lock any more; declare another bucket",
-    "InvalidBucketName": "a bucket has 3 to 63 small letters, digits, dots and -; rename it",
-    "RequestTimeTooSkewed": "the clocks of this host and of the store differ; set them",
-    "SignatureDoesNotMatch": "the secret key is not the one that the store has; check it",
+    "AccessDenied": "This user has no permission. Use an administrator of the store.",
+    "BucketAlreadyExists": "The bucket belongs to another owner. Choose another name.",
+    "InvalidAccessKeyId": "The store does not have this user. Check the access key.",
+    "InvalidBucketState": "Object lock cannot be enabled for this bucket. Declare another bucket.",
+    "InvalidBucketName": "Rename the bucket: 3 to 63 lower-case letters, digits, dots and hyphens.",
+    "RequestTimeTooSkewed": "The clocks of this host and of the store differ. Synchronise them.",
+    "SignatureDoesNotMatch": "The secret key differs from the secret key of the store. Check it.",
 }
 UNUSABLE_BUCKET = {"BucketAlreadyExists", "InvalidBucketState", "InvalidBucketName"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class S3Server:
-    """An S3 server (`address`: host:port, with TLS) and who asks it."""
+    """An S3 server (`address`: host:port, with TLS) and the credentials of its user."""
 
     address: str
     region: str
@@ -58,7 +58,7 @@ class BucketAdmin:
         self._trust = ssl.create_default_context(cafile=endpoint.ca_file)
 
     def wait(self, seconds: float) -> None:
-        """Wait until the server answers a signed request; Failed after that time or if waiting can't help."""
+        """Wait until the server answers a signed request. Failed after `seconds`, or if it rejects it."""
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -72,8 +72,8 @@ class BucketAdmin:
     def ensure(
         self, bucket: str, policy: Mapping[str, Any] | None, locked_days: int = 0, *, check_only: bool = False
     ) -> bool:
-        """Make a bucket, and let its policy and its object lock be these; whether that changed anything."""
-        # Not HEAD, whose answer has no body to say what is wrong.
+        """Create a bucket, and set its policy and its object lock. Return whether this changes anything."""
+        # Not HEAD: its answer has no body with the error.
         exists = self._ask("GET", f"/{bucket}", "location") is not None
         stored_policy = self._ask("GET", f"/{bucket}", "policy") if exists else None
         same = (json.loads(stored_policy) if stored_policy else None) == policy
@@ -90,7 +90,7 @@ class BucketAdmin:
         return not (exists and same and as_long)
 
     def _locked_days(self, bucket: str) -> int:
-        """Return for how many days nobody may remove or replace an object after it was written."""
+        """Return the days of the object lock; 0 without a lock."""
         lock = self._ask("GET", f"/{bucket}", "object-lock") or b""
         days = re.search(rb"<Days>(\d+)</Days>", lock) if b"<Mode>COMPLIANCE</Mode>" in lock else None
         return int(days[1]) if days else 0
@@ -103,7 +103,7 @@ class BucketAdmin:
         body: bytes = b"",
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> bytes | None:
-        """Return the answer's body; None where S3 says that there is no such thing."""
+        """Return the body of the answer; None if S3 answers 404."""
         target = path + (f"?{query}" if query else "")
         headers = signed_headers(
             self._endpoint, datetime.now(UTC), method, path, query=query, body=body, more=more
@@ -123,9 +123,11 @@ class BucketAdmin:
         except (urllib.error.URLError, OSError) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             if isinstance(reason, ssl.SSLCertVerificationError):
-                flaw = f"its certificate is not trusted ({reason.verify_message}); check the CA's certificate"
-                raise Failed("store-access-refused", f"{call}: {flaw}.") from error
-            raise _Silent(f"{call}: no answer ({reason}); see that the server runs.") from error
+                flaw = f"this host does not trust the certificate of the server ({reason.verify_message})"
+                raise Failed(
+                    "store-access-refused", f"{call} failed: {flaw}. Check the certificate of the CA."
+                ) from error
+            raise _Silent(f"{call} failed: no answer ({reason}). Check that the server runs.") from error
         if status == 404:
             return None
         if status >= 400:
@@ -134,7 +136,7 @@ class BucketAdmin:
 
 
 def _exchange(opener: urllib.request.OpenerDirector, request: urllib.request.Request) -> tuple[int, bytes]:
-    """Return the status of an answer, and as much of it as one of S3 can have."""
+    """Return the status and the body of an answer, up to MOST_BYTES."""
     try:
         with opener.open(request, timeout=REQUEST_SECONDS) as answer:
             return answer.status, answer.read(MOST_BYTES)
@@ -144,7 +146,7 @@ def _exchange(opener: urllib.request.OpenerDirector, request: urllib.request.Req
 
 
 def _lock(days: int) -> bytes:
-    """Return the document that locks each new object for so long; 0: those of now stay locked, no others."""
+    """Return the document that locks new objects for `days`; 0: new objects are not locked."""
     retention = f"<DefaultRetention><Mode>COMPLIANCE</Mode><Days>{days}</Days></DefaultRetention>"
     rule = f"<Rule>{retention}</Rule>" if days else ""
     return (
@@ -154,7 +156,7 @@ def _lock(days: int) -> bytes:
 
 
 class _Silent(Failed):
-    """No answer, or one that says that the server can't answer now."""
+    """The error of a server that does not answer, or cannot answer now."""
 
     id = "store-request-failed"
 
@@ -165,8 +167,9 @@ def _answered(call: str, user: str, status: int, body: bytes) -> Failed:
         (found[1] if (found := re.search(rf"<{tag}>([^<]*)</{tag}>", text)) else "")
         for tag in ("Code", "Message")
     )
-    remedy = REMEDIES.get(code, "see the server's log")
-    sentence = f"{call} as {user}: {code or f'HTTP {status}'}{f' ({message})' if message else ''}; {remedy}."
+    remedy = REMEDIES.get(code, "Check the log of the server.")
+    error = f"{code or f'HTTP {status}'}{f' ({message})' if message else ''}"
+    sentence = f"{call} as {user} failed: {error}. {remedy}"
     if status >= 500 and status not in FINAL_SERVER_ERRORS:
         return _Silent(sentence)
     if code in UNUSABLE_BUCKET:
@@ -185,7 +188,7 @@ def signed_headers(
     body: bytes = b"",
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Return the headers that sign a request, and `more` that are signed (AWS Signature Version 4).
+    """Return the headers of a signed request, with `more` (AWS Signature Version 4).
 
     `path` and `query` must need no escaping; `query` holds one parameter, with or without a value.
     """

@@ -1,13 +1,13 @@
-"""The rights to a bucket, as S3's bucket policy states them."""
+"""The rights to a bucket, as an S3 bucket policy."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 RIGHTS = ("read", "write", "delete")
-# Of the bucket itself. A list of names can't be kept to a prefix: the estate's own store knows no conditions.
+# Of the bucket itself. A listing cannot be limited to a prefix: the estate's store supports no conditions.
 LIST = ["s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"]
-# Of its objects. An upload in parts belongs to who began it, and to give it up deletes no object.
+# Of its objects. A multipart upload belongs to its user, and its abortion deletes no object.
 OBJECTS = {
     "read": ["s3:GetObject"],
     "write": ["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:PutObject"],
@@ -25,11 +25,11 @@ def bucket_policy(
     delete: Collection[str] = (),
     prefixes: Mapping[str, Users] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
-    """Return the document that lets users read, write or delete; None where nobody may do anything.
+    """Return the policy with which users can read, write or delete; None if no user has rights.
 
-    The users of a prefix (`pro1`) have their rights in the objects below it (`pro1/...`), others in the whole
-    bucket. Who may write or delete may read and list, too. Who may write can't delete, but S3 has no right
-    that keeps them from overwriting: a writer has to create its objects conditionally (`If-None-Match: *`).
+    The users of a prefix (`pro1`) have their rights for the objects below it (`pro1/...`), others for the
+    whole bucket. Users who can write or delete can also read and list. The right to write does not include
+    deletion, but it includes overwriting: a writer has to use conditional writes (`If-None-Match: *`).
     """
     arn, users = f"arn:aws:s3:::{bucket}", {"read": read, "write": write, "delete": delete}
     places = [

@@ -1,4 +1,4 @@
-"""The manifests of a store: reading them, and adding the next one."""
+"""Reads the manifests of a store, and adds the next one."""
 
 import hashlib
 import secrets
@@ -19,8 +19,8 @@ from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
 from aqueduct.store.snapshots import Broken, Fold, Snapshot, Stored, Summary, follow, full_due
 
 STORE_BYTES = 4096  # of store.json, at most
-READERS = 16  # manifests that are read at once
-READ_BYTES = 64 << 20  # of them, unless one has more
+READERS = 16  # manifests that are read in parallel
+READ_BYTES = 64 << 20  # of these manifests, or one larger manifest
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Parent:
         return self.stored.manifest if self.stored else None
 
     def follow(self) -> Chain:
-        """Return where the next manifest stands."""
+        """Return the chain fields of the next manifest."""
         return follow(self.stored, self.number)
 
 
 class Catalog:
-    """A store that is one; threads may share it. Snapshots that `trust` does not believe are broken."""
+    """A store with backups. It is thread-safe. Snapshots that `trust` does not accept count as broken."""
 
     def __init__(
         self, objects: Objects, identity: str, trust: Trust = EVERYBODY, keys: Keyring | None = None
@@ -52,24 +52,26 @@ class Catalog:
 
     @classmethod
     def open(cls, objects: Objects, trust: Trust = EVERYBODY, keys: Keyring | None = None) -> "Catalog":
-        """Open a store; Refused if there is none, or one of a newer format; Failed if it is damaged."""
+        """Open a store. Refused if it does not exist or has a newer format. Failed if it is damaged."""
         identity = _identity(objects)
         if identity is None:
-            raise Refused("backup-missing", f"There is no backup in {objects.url}: {names.STORE} is missing.")
+            raise Refused(
+                "backup-missing", f"{objects.url} has no backup: {names.STORE} is missing. Check the URL."
+            )
         return cls(objects, identity, trust, keys)
 
     @classmethod
     def open_or_make(
         cls, objects: Objects, trust: Trust = EVERYBODY, keys: Keyring | None = None
     ) -> "Catalog":
-        """Open the store, made if nothing is there. Failed if it is damaged.
+        """Open a store, and create it if it does not exist. Failed if it is damaged.
 
-        Refused where a conditional write overwrites (a server without If-None-Match): two backups at once
-        would then destroy each other's snapshots. Found by writing store.json again in another form.
+        Refused if the server does not support If-None-Match: two concurrent backups would overwrite each
+        other's snapshots. The check writes store.json again with other content.
         """
         identity = _identity(objects)
         if identity is None:
-            with suppress(Exists):  # another run was faster
+            with suppress(Exists):  # another run created it
                 objects.create(names.STORE, _store_json(secrets.token_hex(8)))
             identity = str(_identity(objects))
         try:
@@ -78,7 +80,8 @@ class Catalog:
             return cls(objects, identity, trust, keys)
         raise Refused(
             "store-write-unsupported",
-            f"The store {objects.url} overwrites where it is told not to (If-None-Match): take another.",
+            f"The store {objects.url} ignores If-None-Match, so runs could overwrite objects. Use an object "
+            "store that supports conditional writes.",
         )
 
     def numbers(self) -> list[int]:
@@ -86,19 +89,19 @@ class Catalog:
         return list(self.listed())
 
     def listed(self) -> dict[int, Entry]:
-        """Return the entry of every manifest by its snapshot's number, ascending."""
+        """Return the listed entry of each manifest by its snapshot's number, ascending."""
         return _listed(self._objects)
 
     def parent(self, *, past_damage: bool = False) -> Parent:
-        """Return what the next snapshot follows: the newest, of which alone the manifest is read.
+        """Return the parent of the next snapshot: the newest one. Only its manifest is read.
 
-        Failed where the listing shows that its chain is not whole. With `past_damage` the whole chain is
-        read, and what is followed is the newest snapshot that is whole, or nothing if none is.
+        Failed if the listing shows that a manifest of its chain is missing. With `past_damage`, the whole
+        chain is read, and the parent is the newest undamaged snapshot, or none.
         """
         listed = self.listed()
         if not listed:
             return Parent(None, 1)
-        self._all_believed(listed)
+        self._refuse_forged(listed)
         newest = max(listed)
         if past_damage:
             whole = self._newest_whole(listed)
@@ -108,55 +111,62 @@ class Catalog:
             if not _adds_up(stored.manifest.chain, listed):
                 self._fold(stored.manifest, listed)
         except Broken as error:
-            raise self._not_to_be_followed(error) from None
+            raise self._unfollowable(error) from None
         return Parent(stored, newest + 1)
 
     def manifest(self, number: int) -> Manifest:
-        """Read a manifest; Broken if it isn't what was written."""
+        """Read a manifest. Broken if it is damaged."""
         return self._read(number).manifest
 
     def snapshot(self, number: int | None = None, at_least: int | None = None) -> Snapshot:
-        """Return the snapshot of that number, or the newest. Refused without one, Failed if it is damaged.
+        """Return a snapshot, by default the newest. Refused if there is none, Failed if it is damaged.
 
-        Failed, too, if it is older than `at_least`: that a store lacks its newest, it can't tell itself.
-        Segments that have expired and are gone are gaps of it.
+        Failed, too, if its number is below `at_least`: a store does not show that its newest snapshots were
+        removed. Expired segments that were removed are gaps of the snapshot.
         """
         listed = self.listed()
         if not listed:
-            raise Refused("snapshot-missing", f"There is no snapshot in {self._objects.url} yet.")
+            raise Refused(
+                "snapshot-missing", f"{self._objects.url} has no snapshots. Run `aqueduct backup` first."
+            )
         odd = self._odd(listed)
         if number is None:
-            self._all_believed(listed)
+            self._refuse_forged(listed)
         elif number in odd:
             raise self._forged(number, odd[number])
         sound = {candidate: entry for candidate, entry in listed.items() if candidate not in odd}
         numbers = list(sound)
         if number is not None and not 1 <= number <= max(numbers, default=0):
-            raise Refused("snapshot-missing", f"There is no snapshot {number} in {self._objects.url}.")
+            raise Refused(
+                "snapshot-missing",
+                f"{self._objects.url} has no snapshot {number}. `aqueduct snapshots` lists the existing "
+                "ones.",
+            )
         if number is not None and number not in listed and not self._needed(number, numbers):
             raise Refused(
                 "snapshot-missing",
-                f"There is no snapshot {number} in {self._objects.url} any more: it was pruned, or is lost. "
-                "`aqueduct snapshots` lists those that are there.",
+                f"{self._objects.url} does not have snapshot {number} any more: it was pruned or lost. "
+                "`aqueduct snapshots` lists the existing ones.",
             )
         if at_least is not None and (number or numbers[-1]) < at_least:
             raise Failed(
                 "snapshot-too-old",
-                f"Snapshot {number or numbers[-1]} is older than {at_least}, which was asked for at least: "
-                f"see who removed newer ones from {self._objects.url}, and bring them back from a copy.",
+                f"Snapshot {number or numbers[-1]} is older than snapshot {at_least}, which --at-least "
+                f"requires. Find out why {self._objects.url} lacks newer snapshots, and restore them from a "
+                "copy.",
             )
         try:
             snapshot = self._fold(self.manifest(number or numbers[-1]), listed).snapshot()
         except Broken as error:
             whole = self._newest_whole(sound)
-            other = f", or take the newest that is whole: --snapshot {whole}" if whole else ""
+            other = f", or use the newest undamaged one: --snapshot {whole}" if whole else ""
             raise Failed(
-                error.id, f"{error} Bring it back from a copy of {self._objects.url}{other}."
+                error.id, f"{error} Restore the manifest from a copy of {self._objects.url}{other}."
             ) from None
         return self.retained(snapshot)
 
     def retained(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with gaps instead of segments that have expired and are gone by now."""
+        """Return the snapshot with gaps in place of expired segments that the store has removed."""
         return expiry.retained(snapshot, self._objects, timestamps.now())
 
     def commit(
@@ -166,20 +176,20 @@ class Catalog:
         encrypting: DataKey | None = None,
         revise: Callable[[Snapshot], Snapshot] | None = None,
     ) -> Manifest:
-        """Commit the next snapshot. Return what was written: the increment, or a full manifest if one is due.
+        """Commit the next snapshot. Return the written manifest: the increment, or a full one if it is due.
 
-        It is encrypted, and then signed by `key`, where keys are given. `revise` changes what was there
-        before, for which a full manifest is due, too.
+        The manifest is encrypted with `encrypting`, and then signed with `key`. `revise` changes the content
+        of earlier snapshots, and requires a full manifest.
 
-        Exists if another run has committed that number meanwhile. Failed if a full one is due, and what it
-        builds on is damaged.
+        Exists if another run has committed this number. Failed if a full manifest is due, and an earlier one
+        is damaged.
         """
         written = increment
         if full_due(increment) or (revise and not increment.full):
             try:
                 whole = self._fold(increment, self.listed()).snapshot()
             except Broken as error:
-                raise self._not_to_be_followed(error) from None
+                raise self._unfollowable(error) from None
             written = self.retained(revise(whole) if revise else whole).full()
         packed, path = manifest.pack(written), names.snapshot(written.number)
         if encrypting:
@@ -187,18 +197,19 @@ class Catalog:
         if len(packed) > validation.MOST_MANIFEST_BYTES:
             raise Failed(
                 "manifest-too-large",
-                f"Snapshot {written.number} of {self._objects.url} would have {len(packed):,} bytes, and at "
-                f"most {validation.MOST_MANIFEST_BYTES:,} can be read again: it names "
-                f"{len(written.segments):,} segments. Nothing was committed. Back up into a new store, with "
-                "larger segments (--segment-bytes) or less often.",
+                f"The manifest of snapshot {written.number} of {self._objects.url} would have "
+                f"{len(packed):,} "
+                f"bytes, with {len(written.segments):,} segments. The limit is "
+                f"{validation.MOST_MANIFEST_BYTES:,} bytes. Nothing was committed. Back up into a new store, "
+                "with larger segments (--segment-bytes) or less often.",
             )
         self._objects.create(path, key.signed(packed) if key else packed)
         return written
 
     def keys_in_use(self) -> set[str]:
-        """Return the ids of the keys that snapshots use: those of manifests, and of the records they name.
+        """Return the ids of the keys of all manifests and of their records.
 
-        Reads every manifest. Records of one that can't be read, or isn't believed, do not count.
+        Reads every manifest. Manifests that cannot be read or are not trusted do not count.
         """
         in_use = set[str]()
         listed = self.listed()
@@ -220,9 +231,9 @@ class Catalog:
             yield outcome if isinstance(outcome, Broken) else fold.summary(timestamps.now())
 
     def every(self, listed: Mapping[int, Entry]) -> Iterator[Manifest]:
-        """Yield every manifest that was listed, oldest first; Broken at the first that is not whole.
+        """Yield every listed manifest, oldest first. Raise Broken at the first broken one.
 
-        Without groups, ACLs and quotas, which are each snapshot's own.
+        The manifests have no groups, ACLs and quotas.
         """
         for outcome in self._each(listed, Fold()):
             if isinstance(outcome, Broken):
@@ -230,9 +241,9 @@ class Catalog:
             yield outcome
 
     def _each(self, listed: Mapping[int, Entry], fold: Fold) -> Iterator[Manifest | Broken]:
-        """Yield every manifest, oldest first, when it was added to the fold.
+        """Yield every manifest, oldest first, after it was added to the fold.
 
-        A number that is not there was pruned, unless something that is there builds on it: then it is lost.
+        A missing number was pruned, unless an existing snapshot builds on it: then it is lost.
         """
         odd = self._odd(listed)
         broken = dict[int | None, Broken]()
@@ -241,7 +252,7 @@ class Catalog:
             (listed_number for listed_number in listed if listed_number not in odd), listed
         ):
             if content is None:
-                continue  # pruned since it was listed, or lost: what is above it tells
+                continue  # pruned since it was listed, or lost: the next one shows it
             try:
                 stored = self._stored(number, content, former)
             except Broken as error:
@@ -252,7 +263,7 @@ class Catalog:
             manifest_read = stored.manifest
             chain = manifest_read.chain
             lost = range(max(chain.base, before + 1, number - validation.MOST_MISSING), number)
-            if len(lost) > 1:  # one for all: who may create objects could leave out many before each
+            if len(lost) > 1:  # one for all, because planted snapshots could skip many numbers
                 yield Broken(lost[0], "are lost", through=lost[-1])
             elif lost:
                 yield Broken(lost[0], "is lost")
@@ -273,14 +284,14 @@ class Catalog:
             yield Broken(number, reason)
 
     def _needed(self, lost: int, numbers: Iterable[int]) -> bool:
-        """Tell whether the next snapshot that is there builds on one that isn't, or can't tell."""
+        """Return whether the next existing snapshot builds on a lost one, or cannot be read."""
         try:
             return self.manifest(min(number for number in numbers if number > lost)).chain.base <= lost
         except Broken:
             return True
 
     def _odd(self, listed: Mapping[int, Entry]) -> dict[int, str]:
-        """Return why snapshots can't be what a backup wrote, by their numbers."""
+        """Return why no backup can have written these snapshots, by number."""
 
         @cache
         def created(number: int) -> int | None:
@@ -291,8 +302,8 @@ class Catalog:
 
         return validation.odd_snapshots(listed, created)
 
-    def _all_believed(self, listed: Mapping[int, Entry]) -> None:
-        """Failed where a snapshot is there that no backup wrote: none may go on behind it, or restore it."""
+    def _refuse_forged(self, listed: Mapping[int, Entry]) -> None:
+        """Failed if a snapshot exists that no backup wrote: no run may follow or restore it."""
         for number, reason in self._odd(listed).items():
             raise self._forged(number, reason)
 
@@ -300,12 +311,13 @@ class Catalog:
         path = names.snapshot(number)
         return Failed(
             "snapshot-forged",
-            f"{Broken(number, flaw)} No backup wrote it. Find out who may write into {self._objects.url}, "
-            f"move {path} out of it, and run the command again.",
+            f"{Broken(number, flaw)} No backup wrote it. Find out who has write access to "
+            f"{self._objects.url}, "
+            f"move {path} out of the store, and run the command again.",
         )
 
     def _fold(self, newest: Manifest, listed: Mapping[int, Entry]) -> Fold:
-        """Fold a manifest and what it builds on; Broken if one of them isn't what was written."""
+        """Fold a manifest and the ones that it builds on. Broken if one of them is damaged."""
         chain, fold, former = newest.chain, Fold(), Former()
         for number, content in self._read_all(range(chain.base, (chain.parent or 0) + 1), listed):
             try:
@@ -317,7 +329,7 @@ class Catalog:
         return fold
 
     def _newest_whole(self, listed: Mapping[int, Entry]) -> int | None:
-        """Return the newest of these snapshots that is whole; what builds on a broken one isn't tried."""
+        """Return the newest undamaged snapshot. Snapshots that build on a broken one are skipped."""
         at_most = max(listed, default=0)
         for number in sorted(listed, reverse=True):
             if number <= at_most:
@@ -328,21 +340,21 @@ class Catalog:
                     at_most = error.root.number - 1
         return None
 
-    def _not_to_be_followed(self, error: Broken) -> Failed:
+    def _unfollowable(self, error: Broken) -> Failed:
         whole = self._newest_whole(self.listed())
-        then = f"continues after snapshot {whole}, the newest undamaged one" if whole else "reads everything"
+        then = f"continues after snapshot {whole}, the newest undamaged one" if whole else "reads all records"
         return Failed(
             error.id,
-            f"{error} Nothing was committed. Restore it from a copy of {self._objects.url}, or back up "
-            f"once with --past-damage, which {then}.",
+            f"{error} Nothing was committed. Restore the manifest from a copy of {self._objects.url}. Or "
+            f"back up once with --past-damage, which {then}.",
         )
 
     def _read_all(
         self, numbers: Iterable[int], listed: Mapping[int, Entry]
     ) -> Iterator[tuple[int, memoryview | Broken | None]]:
-        """Read manifests in their order, a few ahead of the one that is used, never all.
+        """Read manifests in order, some in parallel.
 
-        By the sizes of the listing, those in memory at once are no more than READ_BYTES, or one.
+        Those in memory have at most READ_BYTES by the listing, or are a single larger one.
         """
         remaining = iter(numbers)
         following = next(remaining, None)
@@ -355,14 +367,14 @@ class Catalog:
                         break
                     some.append(following)
                     following = next(remaining, None)
-                # Threads wait for the store; to unpack in them as well would only cost memory.
+                # Threads only read: unpacking in threads needs more memory, and is not faster.
                 yield from zip(some, pool.map(lambda number: self._data(number, listed), some), strict=True)
 
     def _read(self, number: int) -> Stored:
         return self._stored(number, self._data(number))
 
     def _data(self, number: int, listed: Mapping[int, Entry] | None = None) -> memoryview | Broken | None:
-        """Read a manifest's object, up to the size that was listed; None: it is lost, or was not there."""
+        """Read a manifest's object, up to the listed size; None if it does not exist."""
         at_most = validation.MOST_MANIFEST_BYTES
         if listed is not None:
             if number not in listed:
@@ -373,14 +385,14 @@ class Catalog:
         except MissingObject:
             return None
         except DamagedObject as error:
-            return Broken(number, f"can't be read: {str(error).rstrip('.')}")
+            return Broken(number, f"cannot be read: {str(error).rstrip('.')}")
 
     def _stored(
         self, number: int, content: memoryview | Broken | None, former: Former | None = None
     ) -> Stored:
-        """Parse a stored manifest; Broken if it isn't one, or not the one of that number in this store.
+        """Parse a stored manifest. Broken if it is damaged, or has another number or store.
 
-        With `former`, one of many, of which what adds up is wanted: see `manifest.unpack`.
+        `former`: for the reading of many manifests, see `manifest.unpack`.
         """
         if content is None:
             raise Broken(number, "is lost")
@@ -392,31 +404,31 @@ class Catalog:
         try:
             packed, signature = signing.split(content)
             if encrypted := encryption.key_id(packed) is not None:
-                packed = self._keys.opened(names.snapshot(number), memoryview(packed))
+                packed = self._keys.decrypt_manifest(names.snapshot(number), memoryview(packed))
             parsed = manifest.unpack(packed, where, former)
         except Failed as error:
-            raise Broken(number, f"can't be read: {str(error).rstrip('.')}") from None
+            raise Broken(number, f"cannot be read: {str(error).rstrip('.')}") from None
         if parsed.store != self.id:
-            reason = f"is of another store: {where} is of {parsed.store}, and {names.STORE} of {self.id}"
+            reason = f"belongs to another store: {where} has id {parsed.store}, but {names.STORE} {self.id}"
             raise Broken(number, reason)
         if parsed.number != number:
-            raise Broken(number, f"can't be read: {where} says that it is snapshot {parsed.number}")
+            raise Broken(number, f"cannot be read: {where} contains snapshot {parsed.number}")
         if reason := validation.fault(parsed):
             raise Broken(number, f"was not written by a backup: {where} is damaged or forged: {reason}")
         sha256 = hashlib.sha256(content).hexdigest()
         return Stored(parsed, len(content), sha256, signature is not None, encrypted)
 
 
-def still_there(objects: Objects, number: int) -> None:
-    """Failed where a snapshot that was read is gone by now: then it is no damage that its objects are, too.
+def check_not_removed(objects: Objects, number: int) -> None:
+    """Failed if a snapshot was removed after it was read. Then its missing objects are no damage.
 
     Prune removes manifests first.
     """
     if objects.head(names.snapshot(number)) is None:
         raise Failed(
             "snapshot-removed",
-            f"Snapshot {number} of {objects.url} is gone since this run began, with the objects that only "
-            "it lists: it was pruned, or is lost. Use one of the snapshots that `aqueduct snapshots` lists.",
+            f"Snapshot {number} of {objects.url} was removed during this run, with the objects that only it "
+            "lists: it was pruned or lost. Use another snapshot. `aqueduct snapshots` lists them.",
         )
 
 
@@ -426,7 +438,7 @@ def _listed(objects: Objects) -> dict[int, Entry]:
 
 
 def _adds_up(chain: Chain, listed: Mapping[int, Entry]) -> bool:
-    """Tell whether all manifests between a full one and this place have the sizes that it knows."""
+    """Return whether the listed manifests of a chain have the sizes in the chain."""
     if chain.base == chain.number:
         return True
     between = sum(entry.size for number, entry in listed.items() if chain.base < number < chain.number)
@@ -447,7 +459,7 @@ def _store_json(identity: str) -> bytes:
 
 
 def _identity(objects: Objects) -> str | None:
-    """Return the store's id; None: nothing is there yet. Failed if store.json is lost or damaged."""
+    """Return the store's id; None if the store is empty. Failed if store.json is lost or damaged."""
     where = f"{objects.url}/{names.STORE}"
     try:
         content = strict_json.parse(objects.read(names.STORE, at_most=STORE_BYTES))
@@ -456,7 +468,7 @@ def _identity(objects: Objects) -> str | None:
     except MissingObject:
         if not (listed := _listed(objects)):
             return None
-        fault = f"{where} is lost, but not its snapshots ({len(listed)})."
+        fault = f"{where} is lost, but the store has snapshots ({len(listed)})."
     except DamagedObject as error:
         fault, listed = str(error), _listed(objects)
     except strict_json.Unreadable as error:
@@ -466,16 +478,16 @@ def _identity(objects: Objects) -> str | None:
 
 
 def _remedy(objects: Objects, numbers: Collection[int]) -> str:
-    """Say how to repair store.json: each manifest tells what it must hold."""
+    """Return how to repair store.json. Each manifest has its store's id."""
     for number in sorted(numbers, reverse=True):
         with suppress(Failed):
             path = names.snapshot(number)
             content = objects.read(path, at_most=validation.MOST_MANIFEST_BYTES)
             expected = _store_json(manifest.unpack(content, path).store).decode()
-            return f"By snapshot {number} it should hold {expected}: write that."
+            return f"Write this content, from snapshot {number}: {expected}"
     if numbers:
-        return "Bring it back from a copy of the store."
+        return "Restore it from a copy of the store."
     return (
-        "The store lists no snapshots. Check the URL and the endpoint; then bring the file back from a copy "
-        "of the store, or back up to another prefix."
+        "The store lists no snapshots. Check the URL and the endpoint. Then restore the file from a copy of "
+        "the store, or back up to another prefix."
     )

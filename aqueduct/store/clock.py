@@ -1,4 +1,4 @@
-"""The times of snapshots: the store's own, for whoever may create objects can write any time into one."""
+"""Times of snapshots, by the clock of the store: a manifest can contain any time."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ BACK = 3_600_000  # by which a host's clock may be set back
 
 @dataclass(kw_only=True)
 class Clock:
-    """What dates snapshots, in the order of their numbers. All times are milliseconds since 1970."""
+    """Dates snapshots, in the order of their numbers. All times are milliseconds since 1970."""
 
     copied_through: int = 0  # the last snapshot of a copied store: to the store they are all new
     wrong: frozenset[int] = frozenset()  # snapshots whose manifests are known to have a wrong time
@@ -23,10 +23,10 @@ class Clock:
     _latest: int = 0
 
     def time(self, number: int, created: int, written: int) -> tuple[int, str]:
-        """Return when a snapshot was made, and why that is in doubt, or nothing.
+        """Return the time of a snapshot, and why it is doubtful (else empty).
 
-        `created`: what its manifest says; `written`: what the store says. A manifest that says a later time
-        than the store gains nothing by that, so it is in no doubt.
+        `created`: the time in its manifest. `written`: the time in the store. A manifest with a later time
+        than the store is not doubtful, because the store's time is used.
         """
         wrong = number in self.wrong
         if not wrong:
@@ -37,11 +37,11 @@ class Clock:
             if (latest := self._latest_copies.get(number, math.inf)) < written:
                 by = timestamps.text(int(latest))
                 return written, (
-                    f"the store wrote it at {timestamps.text(written)}, and copies like it were there by {by}"
+                    f"the store wrote it at {timestamps.text(written)}, but the other copies by {by}"
                 )
             return min(created, written), ""
         if wrong or written - created > DIFFER:
-            times = f"its manifest says {timestamps.text(created)}, and the store {timestamps.text(written)}"
+            times = f"its manifest has {timestamps.text(created)}, but the store {timestamps.text(written)}"
             return written, times
         return written, ""
 

@@ -39,7 +39,7 @@ class DataKind(StrEnum):
 
 @dataclass(frozen=True)
 class DataKey:
-    """The key of one run's objects of a kind. Its id is a digest of it: no other key has the same."""
+    """The key of one run's objects of a kind. Its id is a digest of the key, so it is unique."""
 
     kind: DataKind
     secret: bytes = field(repr=False)
@@ -55,14 +55,14 @@ class DataKey:
 
 
 def key_id(content: Data) -> str | None:
-    """Return the id of the key that an object is encrypted with; None: it isn't encrypted."""
+    """Return the id of an object's key; None if the object is not encrypted."""
     if content[: len(MARK)] != MARK or len(content) < HEADER_BYTES:
         return None
     return bytes(content[len(MARK) : len(MARK) + ID_BYTES]).hex()
 
 
 def encrypt(key: DataKey, path: str, content: Data) -> bytearray:
-    """Return the object of that path."""
+    """Encrypt the content of an object at a path."""
     header = MARK + bytes.fromhex(key.id) + os.urandom(SALT_BYTES)
     cipher = _cipher(key, path, header)
     frames = max(1, -(-len(content) // FRAME_BYTES))
@@ -81,7 +81,7 @@ def encrypt(key: DataKey, path: str, content: Data) -> bytearray:
 
 
 def decrypt(key: DataKey, path: str, content: Data, where: str) -> memoryview:
-    """Return what was encrypted as the object of that path; Failed if it is anything else."""
+    """Decrypt the content of an object at a path. Failed if it is damaged or of another path."""
     from cryptography.exceptions import InvalidTag
 
     stored = memoryview(content)
@@ -102,15 +102,15 @@ def decrypt(key: DataKey, path: str, content: Data, where: str) -> memoryview:
             try:
                 cipher.decrypt_into(nonce(number, last=number == frames - 1), piece, None, into)
             except InvalidTag:
-                reason = f"frame {number + 1} of {frames} isn't what was encrypted there"
+                reason = f"frame {number + 1} of {frames} was changed"
                 raise Failed("object-damaged", f"{where}/{path} is damaged: {reason}.") from None
     return memoryview(plain)
 
 
 def create(objects: Objects, key: DataKey, path: str, content: Data) -> Data:
-    """Create the encrypted object; return what is stored.
+    """Create an encrypted object; return the stored bytes.
 
-    That may be what an earlier attempt of the same task has stored: with another salt, but the same content.
+    They may come from an earlier attempt of the same task, with another salt, but the same content.
     """
     stored = encrypt(key, path, content)
     try:

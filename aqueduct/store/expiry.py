@@ -46,7 +46,7 @@ class RulesPut:
 def expiry(
     topics: Iterable[StoredTopic], days: int, chosen: Callable[[str], object], before: Mapping[str, int]
 ) -> Expiry:
-    """Say which topics' segments expire. `days`: 0 for none."""
+    """Return which topics' segments expire after `days`; 0: none."""
     expiring = [topic for topic in topics if days and chosen(topic.name)]
     return Expiry(
         {topic.name: days for topic in expiring if not topic.compacted},
@@ -56,12 +56,12 @@ def expiry(
 
 
 def expires(written: int, days: int) -> int:
-    """Return when an object expires that was written then; both in milliseconds since 1970."""
+    """Return when an object that was written at a time expires; both in milliseconds since 1970."""
     return (written // DAY + days + 1) * DAY
 
 
 def with_expiry(segments: Iterable[Segment], days: Mapping[str, int], written: int) -> tuple[Segment, ...]:
-    """Return new segments with their expiry; `written`: no later than they were."""
+    """Return new segments with their expiry. `written`: a time not after their writing."""
     return tuple(
         segment._replace(expires=expires(written, days[segment.topic]))
         if segment.topic in days and segment.records
@@ -71,9 +71,10 @@ def with_expiry(segments: Iterable[Segment], days: Mapping[str, int], written: i
 
 
 def revised(snapshot: Snapshot, rules: Expiry, objects: Objects, written: int) -> Snapshot:
-    """Return the snapshot with the expiry that changed rules give to segments that were there before.
+    """Return the snapshot with a new expiry of existing segments, after lifecycle rules have changed.
 
-    By the store's times of the objects. One that is gone was written at `written` or before, in milliseconds.
+    The expiry counts from the store's time of an object. A removed object was written at `written` or before,
+    in milliseconds.
     """
 
     def found(segment: Segment, times: Mapping[str, float]) -> Segment:
@@ -100,7 +101,7 @@ def revised(snapshot: Snapshot, rules: Expiry, objects: Objects, written: int) -
 
 
 def retained(snapshot: Snapshot, objects: Objects, now: int) -> Snapshot:
-    """Return the snapshot with a gap instead of each segment that has expired and is gone.
+    """Return the snapshot with a gap in place of each expired segment that the store has removed.
 
     Lists the folders of topics that have such a segment. `now`: milliseconds since 1970.
     """
@@ -128,7 +129,7 @@ def retained(snapshot: Snapshot, objects: Objects, now: int) -> Snapshot:
 
 
 def expired(segment: Segment, now: int) -> bool:
-    """Tell whether the store may have removed a segment by then."""
+    """Return whether the store may have removed a segment at a time."""
     return segment.expires is not None and segment.expires <= now
 
 
@@ -141,7 +142,7 @@ def _gap(segment: Segment) -> Gap:
 
 
 def _joined(pieces: Iterable[Segment | Gap]) -> Iterator[Segment | Gap]:
-    """Join what expired, and ranges without records behind it, to one gap."""
+    """Join expired ranges, and following ranges without records, to one gap."""
     last: Gap | None = None
     for piece in pieces:
         old = piece.expired if isinstance(piece, Gap) else None

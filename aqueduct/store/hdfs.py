@@ -1,11 +1,11 @@
 """Objects as files of HDFS, through hdfs-native: no JVM, no libhdfs.
 
-An object is written under a name that nobody else has, and synced (hsync) to the disks of its DataNodes; then
-it is renamed without overwriting, which the NameNode decides, and has in its journal before it answers. If
-all its DataNodes lose their power at once, a finished block is safe only by their dfs.datanode.synconclose.
+An object is written to a file with a unique name, and synced (hsync) to the disks of its DataNodes. Then it
+is renamed without overwriting. The NameNode decides this, and writes it to its journal before it answers. If
+all DataNodes lose power at once, a finished block is safe only with dfs.datanode.synconclose.
 
-HADOOP_CONF_DIR, if set, says which NameNodes a name service has; HADOOP_USER_NAME who asks, else it is the
-process's user. The library waits for an answer for ever, so each request runs in a thread that may be left.
+HADOOP_CONF_DIR has the NameNodes of a name service. HADOOP_USER_NAME is the user, by default the user of the
+process. The library has no timeout, so each request runs in a thread that can be abandoned.
 """
 
 import os
@@ -13,6 +13,7 @@ import pwd
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from threading import Thread
@@ -38,11 +39,11 @@ from aqueduct.store.url import Location
 if TYPE_CHECKING:
     from hdfs_native import Client, FileReader, FileStatus
 
-NAME_SECONDS = 20  # of a NameNode's silence
-DATA_SECONDS = 90  # of DataNodes': after 60 the library goes on with those that answer
+NAME_SECONDS = 20  # without an answer of a NameNode
+DATA_SECONDS = 90  # without an answer of a DataNode; after 60 the library uses other ones
 SENT_BYTES = 4 << 20  # at once
 CHUNK_BYTES = 8 << 20
-# Of a name service, all NameNodes are asked, soon; who is patient is Attempts.
+# All NameNodes of a name service are tried quickly; Attempts repeats the request.
 FAILOVER = {"dfs.client.failover.max.attempts": "4", "dfs.client.failover.sleep.base.millis": "50"}
 PAGE_ENTRIES = 1000  # of a folder, in one answer
 
@@ -53,13 +54,13 @@ class Hdfs:
     """The objects below a folder of HDFS."""
 
     def __init__(self, location: Location) -> None:
-        """Ask nothing yet; Refused if the URL or the settings can't be used."""
+        """Send no request yet. Refused if the URL or the settings cannot be used."""
         self.url = str(location)
         self._root = f"/{location.path}".rstrip("/")
         self._authority = f"hdfs://{location.bucket}"
-        self._answered = False  # before, an error is one of the settings
+        self._answered = False  # until then, an error comes from the settings
         self._swept = False
-        _ = self._client  # so that wrong settings are found at once
+        _ = self._client  # to refuse invalid settings at once
 
     def read(self, path: str, at_most: int | None = None) -> memoryview:
         def read() -> memoryview:
@@ -95,9 +96,9 @@ class Hdfs:
                 self._in(path, part, overwrite=False)
             except FileExistsError:
                 if not self._same(path, data):
-                    raise Exists(f"{self.url} has {path} already.") from None
+                    raise Exists(f"{self.url} already has {path}, with other content.") from None
             finally:
-                with suppress(Exception):  # if it has got its name, it is not there any more
+                with suppress(Exception):  # after the rename it does not exist
                     _named(lambda: self._client.delete(part))
 
         self._tried(create, path, "write")
@@ -141,14 +142,15 @@ class Hdfs:
 
     @cached_property
     def _client(self) -> "Client":
-        from hdfs_native import Client  # not at the top: who has another store need not wait
+        from hdfs_native import Client  # slow, and not needed for other stores
 
         try:
             return Client(self._authority, FAILOVER)
         except (RuntimeError, OSError, ValueError) as error:
-            reason = explain_hdfs(error, "read", _user()).what.format(path="it")
+            trouble = explain_hdfs(error, "read", _user())
             raise Refused(
-                "store-settings-invalid", f"The settings for {self.url} can't be used: {reason}."
+                "store-settings-invalid",
+                replace(trouble, what=trouble.what.format(path=self._root)).sentence(self.url),
             ) from None
 
     def _at(self, path: str) -> str:
@@ -171,7 +173,7 @@ class Hdfs:
             return None
 
     def _folder(self, path: str) -> "Sequence[FileStatus]":
-        """Return what is in a folder, in the order of the paths of all that is below."""
+        """Return the entries of a folder, in the order of all paths below it."""
 
         statuses = self._tried(lambda: self._entries(path), path, "list")
         return sorted(statuses, key=lambda status: f"{status.path}/" if status.isdir else status.path)
@@ -182,27 +184,27 @@ class Hdfs:
             pages = _named(lambda: self._client.list_status(self._at(path)))
             while page := _named(lambda: [*islice(pages, PAGE_ENTRIES)]):
                 statuses += page
-        except FileNotFoundError:  # it was never there, or has gone
+        except FileNotFoundError:  # it does not exist, or was removed
             return []
         return [status for status in statuses if self._name(status.path) != path]  # of a file: itself
 
     def _write(self, full_path: str, data: Data) -> None:
-        """Write a file that is on disks when this returns."""
+        """Write a file. It is on disks on return."""
         from hdfs_native import WriteOptions
 
-        # Not the library's FileWriter, which Python closes, and waits for, when nobody has it any more.
+        # Not the library's FileWriter: Python would close it and wait for this.
         writer = _named(lambda: self._client.inner.create(full_path, WriteOptions()))
         sent = memoryview(data).cast("B")
         for begin in range(0, len(sent), SENT_BYTES):
-            piece = bytes(sent[begin : begin + SENT_BYTES])  # a view is taken byte by byte
+            piece = bytes(sent[begin : begin + SENT_BYTES])  # the library copies a view byte by byte
             _data(lambda piece=piece: writer.write(piece))  # type: ignore[misc]
         _data(writer.hsync)
         _data(writer.close)
 
     def _in(self, path: str, source: str, *, overwrite: bool) -> None:
-        """Bring a file into a folder, which others remove when they take the last object out of it.
+        """Move a file into a folder, which another process may remove while it is empty.
 
-        FileNotFoundError if the file is not there.
+        FileNotFoundError if the file does not exist.
         """
         target = self._at(path)
         while True:
@@ -214,24 +216,24 @@ class Hdfs:
             _named(lambda: self._client.mkdirs(target.rpartition("/")[0] or "/", create_parent=True))
 
     def _leave(self, path: str) -> None:
-        """Remove the folder that an object left if nothing is left in it, as an object store has none."""
+        """Remove the folder of a removed object if it is empty, because an object store has no folders."""
         folder = path.rpartition("/")[0]
         if folder:
-            with suppress(Exception):  # something is left, or another one removed it
+            with suppress(Exception):  # it is not empty, or another process removed it
                 _named(lambda: self._client.delete(self._at(folder)))
 
     def _same(self, path: str, data: Data) -> bool:
         return self.head(path) == memoryview(data).nbytes and is_same(self, path, data)
 
     def _sweep(self) -> None:
-        """Remove what processes that were killed left behind."""
+        """Remove files of killed processes."""
         if self._swept:
             return
         self._swept = True
         old = timestamps.now() - STALE_SECONDS * 1000
         for leftover in self._entries(WRITING):
             if leftover.modification_time < old:
-                with suppress(Exception):  # another one does the same
+                with suppress(Exception):  # another process removed it
                     _named(lambda leftover=leftover: self._client.delete(leftover.path))  # type: ignore[misc]
 
     def _tried(self, action: Callable[[], Replied], path: str, verb: str) -> Replied:
@@ -249,15 +251,15 @@ class Hdfs:
                     return result
 
     def _again(self, attempts: Attempts, trouble: Trouble, path: str) -> None:
-        """Wait for the next attempt, or raise what is wrong."""
+        """Wait for the next attempt, or raise the error."""
         attempts.fail(trouble.what.format(path=path or "/"))
         if trouble.passing and attempts.wait():
             return
         error_class = Refused if trouble.settings and not self._answered else Failed
-        waited = f"; it was asked for {attempts.seconds:.0f} s" if trouble.passing else ""
+        waited = f" It was retried for {attempts.seconds:.0f} s." if trouble.passing else ""
         id_ = "store-access-refused" if trouble.settings else "store-request-failed"
-        message = f"The store {self.url} {trouble.what.format(path=path or '/')}{waited}."
-        raise error_class(id_, message) from None
+        message = replace(trouble, what=trouble.what.format(path=path or "/")).sentence(self.url)
+        raise error_class(id_, f"{message}{waited}") from None
 
 
 def _named(ask: Callable[[], Replied]) -> Replied:
@@ -272,7 +274,7 @@ def _data(ask: Callable[[], Replied]) -> Replied:
 
 
 def _within(seconds: float, ask: Callable[[], Replied]) -> Replied:
-    """Return the answer, or raise the error; TimeoutError where there is none in time."""
+    """Return the answer of a call, or raise its error. TimeoutError if it has none in time."""
     answers: list[Replied] = []
     errors: list[BaseException] = []
 

@@ -1,11 +1,11 @@
-"""How many values JSON has, counted before it is parsed: two bytes of it can take a hundred in memory."""
+"""Counts the values of JSON before it is parsed: two bytes of JSON can need a hundred in memory."""
 
 ARRAYS = b"[{"  # one for each array or object
 VALUES = b"[{,:"  # each value but the first follows one of them
 
 
 def has_more(text: bytes, signs: bytes, most: int) -> bool:
-    """Tell whether text has more than `most` of these signs outside of strings."""
+    """Return whether text has more than `most` of these signs outside of strings."""
     # To leave out strings takes longer than to count.
     return sum(text.count(sign) for sign in signs) > most and _outside(text, signs) > most
 

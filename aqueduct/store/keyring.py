@@ -39,7 +39,7 @@ _SEAL_INFO = b"aqueduct wrapped key\0"
 
 
 class Locked(Refused):
-    """A refusal of what is encrypted for others than the keys that are here."""
+    """The error of encrypted data without a matching private key."""
 
     id = "decryption-key-missing"
 
@@ -66,7 +66,7 @@ class Rewrapped(NamedTuple):
 
 
 class Keyring:
-    """The wrapped keys of a store, and the private keys that may open some; threads may share it."""
+    """The wrapped keys of a store, and the private keys that can open some. It is thread-safe."""
 
     def __init__(self, objects: Objects, private: Sequence["ReceiverKey"] = ()) -> None:
         self._objects = objects
@@ -74,20 +74,20 @@ class Keyring:
         self._numbers: dict[str, list[int]] = {}
 
     def create(self, kind: DataKind, recipients: Sequence["ReceiverPublicKey"]) -> DataKey:
-        """Make a key, and store it for the recipients."""
+        """Create a key, and store it for the recipients."""
         key = DataKey.generate(kind)
         self._store(key, recipients, 1)
         return key
 
-    def opened(self, path: str, encrypted: memoryview) -> memoryview:
-        """Decrypt a manifest; Locked without a key to it, Failed if it or its key is damaged."""
+    def decrypt_manifest(self, path: str, encrypted: memoryview) -> memoryview:
+        """Decrypt a manifest. Locked without a matching private key, Failed if it or its key is damaged."""
         key = self.open(str(encryption.key_id(encrypted)), DataKind.MANIFEST, f"{self._objects.url}/{path}")
         return encryption.decrypt(key, path, encrypted, self._objects.url)
 
     def open(self, key: str, kind: DataKind | None, subject: str) -> DataKey:
-        """Return the key of that id; Locked, with the `subject` it encrypts, unless a private key opens it.
+        """Return the key with an id. Locked if no private key opens it; `subject`: the encrypted data.
 
-        Without a kind, the key is of the kind that its object states.
+        Without `kind`, the kind in the key's object is used.
         """
         recipients: dict[str, None] = {}
         damaged = ""  # the last object that is, and why
@@ -106,22 +106,26 @@ class Keyring:
                     opened = self._unwrap(key, kind or DataKind(key_object.kind), wrapped_key)
                     if opened:
                         return opened
-                    damaged = f"{self._objects.url}/{path} is damaged: what it wraps isn't the key {key}."
+                    damaged = f"{self._objects.url}/{path} is damaged: it wraps another key than {key}."
         # Without a key, a damaged object beside a sound one proves nothing: anybody may have planted it.
         if damaged and (not recipients or recipients.keys() & self._private.keys()):
             raise Failed("object-damaged", damaged)
         if not recipients:
             raise Failed(
-                "object-missing", f"{self._objects.url} has lost {names.key(key, 1)}, the key of {subject}."
+                "object-missing",
+                f"{names.key(key, 1)}, the key of {subject}, is missing in {self._objects.url}. Restore it "
+                "from a copy of the store.",
             )
-        given = f"{some(self._private)} is none of them" if self._private else "no private key is given"
+        given = (
+            f"the private keys are {some(self._private)}" if self._private else "no private key was passed"
+        )
         raise Locked(
-            f"{subject} is encrypted for {some(recipients)}, and {given}: name the file of one that is, with "
-            f"--private-key.{damaged and ' Besides: '}{damaged}"
+            f"{subject} is encrypted for {some(recipients)}, but {given}. Pass the file of a matching key "
+            f"with --private-key.{damaged and ' Another error: '}{damaged}"
         )
 
     def lend(self, runs: Iterable[str], subject: str) -> None:
-        """Lend tasks the keys of these runs' records, till the verb ends; Locked without one of them."""
+        """Give tasks the keys of these runs' records, until the command ends. Locked without one of them."""
         with ThreadPoolExecutor(READERS) as pool:
             for key in pool.map(lambda run: self.open(run, DataKind.RECORDS, subject), sorted(set(runs))):
                 job_files.lend(_LENT + key.id, key.secret)
@@ -134,10 +138,10 @@ class Keyring:
     ) -> Rewrapped:
         """Wrap every key for these recipients, and manifests' for `hosts`.
 
-        All are opened before the first is written. Locked or Failed if one does not open that a snapshot
-        uses; others are left, since anybody who may write into the store can invent an id. What is wrapped
-        for just these stays as it is, if whoever wrapped it had the key: anybody can add an object that lists
-        recipients. Failed if an object is not found again as it was written.
+        All keys are opened before the first one is written. Locked or Failed if a used key cannot be opened;
+        unused ones are skipped, because any writer can create objects with invented ids. A key that is
+        wrapped for exactly these recipients is unchanged, if its seal proves that its writer had the key.
+        Failed if a written object cannot be read again.
         """
         every = sorted(self._listed())
         with ThreadPoolExecutor(READERS) as pool:
@@ -167,7 +171,7 @@ class Keyring:
             return error
 
     def _wrapped_for(self, key: DataKey, receivers: Sequence["ReceiverPublicKey"]) -> bool:
-        """Store a key for these recipients; return False if it is already."""
+        """Store a key for these recipients. Return False if it is stored for them already."""
         numbers = self._found(key.id)
         if numbers and self._wraps(key, numbers[0], receivers):
             return False
@@ -189,8 +193,8 @@ class Keyring:
             planted.append(names.key(key.id, number))
         raise Failed(
             "key-not-rewrapped",
-            f"The key {key.id} of {self._objects.url} was wrapped, but its object is not found as it was "
-            "written: check whether others write there, and run the command again. Former recipients can "
+            f"The key {key.id} of {self._objects.url} was wrapped, but its object differs when it is read "
+            "again. Check which other users write there, and run the command again. Former recipients can "
             "still open the key.",
         )
 
@@ -221,8 +225,8 @@ class Keyring:
         if len(public) >= MOST_RECIPIENTS:
             raise Refused(
                 "recipients-too-many",
-                f"A key can be wrapped for less than {MOST_RECIPIENTS:,} recipients, and these are "
-                f"{len(public):,}. Pass the keys of fewer recipients.",
+                f"A key can have fewer than {MOST_RECIPIENTS:,} recipients, but {len(public):,} were passed. "
+                "Pass the keys of fewer recipients.",
             )
         wrapped = [
             WrappedKey(name, base64.b64encode(receiver.seal(key.secret, _info(key.kind, key.id))).decode())
@@ -255,7 +259,8 @@ class Keyring:
         if key_object.format != 1:
             raise Failed(
                 "store-format-unsupported",
-                f"{where} has format {key_object.format}, this program knows 1: update Aqueduct.",
+                f"{where} has format {key_object.format}, but this version of Aqueduct supports only 1. "
+                "Update Aqueduct.",
             )
         # One attempt for each recipient: whoever has none of the keys could list one a thousand times.
         rows = key_object.wrapped
@@ -282,7 +287,7 @@ class Keyring:
 
 @contextmanager
 def lending(key: DataKey | None) -> Iterator[None]:
-    """Lend tasks the key of a run's records, for as long as they write."""
+    """Give tasks the key of a run's records while they write."""
     if key is None:
         yield
         return
@@ -294,7 +299,7 @@ def lending(key: DataKey | None) -> Iterator[None]:
 
 
 def lent(run: str) -> DataKey | None:
-    """Return the key of a run's records; None: this process has none."""
+    """Return the key of a run's records; None if this process does not have it."""
     secret = job_files.lent(_LENT + run)
     return DataKey(DataKind.RECORDS, secret) if secret else None
 

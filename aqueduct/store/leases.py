@@ -1,8 +1,9 @@
-"""Leases: who restores or exports a snapshot says so in the store, and prune keeps it.
+"""Leases: a restore or export writes a lease of its snapshot to the store, and prune keeps the snapshot.
 
-    leases/<snapshot>-<restore id>-<token>.json      one for each time that it is said; nothing is overwritten
+    leases/<snapshot>-<restore id>-<token>.json      one for each renewal; nothing is overwritten
 
-A lease is as old as its object. It holds for three hours and is repeated every hour, so that two may fail.
+A lease is valid for three hours after its object was written. It is renewed every hour, so two renewals may
+fail.
 """
 
 import secrets
@@ -57,17 +58,17 @@ def read(objects: Objects, newest: float, ours: float) -> Leases:
 
 @contextmanager
 def leased(objects: Objects, snapshot: int, restore: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Lease a snapshot while this lasts; Failed if it is not there any more.
+    """Hold a lease of a snapshot. Failed if the snapshot was removed.
 
-    Who may not create objects goes on without, and says so.
+    Without the right to create objects, the command continues without a lease, and reports this with `say`.
     """
     _lease(objects, snapshot, restore, say)
     # Only now: prune looks for leases after it has removed manifests, too, so one of us sees the other.
     if objects.head(names.snapshot(snapshot)) is None:
         raise Failed(
             "snapshot-removed",
-            f"Snapshot {snapshot} of {objects.url} is gone since this run began: it was pruned, or is lost. "
-            "Nothing was written. Use one of the snapshots that `aqueduct snapshots` lists.",
+            f"Snapshot {snapshot} of {objects.url} was removed during this run: it was pruned or lost. "
+            "Nothing was written. Use another snapshot. `aqueduct snapshots` lists them.",
         )
     over = threading.Event()
 

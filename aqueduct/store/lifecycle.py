@@ -1,8 +1,7 @@
 """Lifecycle rules of a bucket that remove segments by their age, one for each topic's folder.
 
-By botocore, as the store's own client is configured. Amazon S3 API Reference,
-"PutBucketLifecycleConfiguration": who writes rules writes all of the bucket, so those of others are written
-back as they were read.
+Uses botocore with the configuration of the store's client. A request writes all rules of the bucket (Amazon
+S3 API Reference, "PutBucketLifecycleConfiguration"), so third-party rules are written back unchanged.
 """
 
 import hashlib
@@ -21,7 +20,7 @@ MOST_RULES = 1_000  # of a bucket, by S3's limits
 CONNECT_SECONDS = 5
 ANSWER_SECONDS = 20
 NO_API = {"NotImplemented", "MethodNotAllowed", "XNotImplemented"}
-MINIMUM = "TransitionDefaultMinimumObjectSize"  # of all rules; what is not told again is set back
+MINIMUM = "TransitionDefaultMinimumObjectSize"  # of all rules; a request without it resets it
 
 Rule = dict[str, Any]  # as botocore has it
 
@@ -30,13 +29,13 @@ class LifecycleRules:
     """The rules of a store's bucket."""
 
     def __init__(self, url: str) -> None:
-        """Read the rules; Refused where the store has none, or its server does not know of them."""
+        """Read the rules. Refused if the store or its server does not support lifecycle rules."""
         location = parse(url)
         if location.scheme != "s3":
             raise Refused(
                 "lifecycle-unsupported",
-                f"{location} has no lifecycle rules as S3 has them: leave out --lifecycle-days, and remove "
-                "what is old with `aqueduct prune`.",
+                f"{location} does not support S3 lifecycle rules. Omit --lifecycle-days, and remove old "
+                "snapshots with `aqueduct prune`.",
             )
         self._location = location
         self._client = _client(location)
@@ -48,22 +47,24 @@ class LifecycleRules:
         self._minimum = {MINIMUM: answer[MINIMUM]} if answer and MINIMUM in answer else {}
 
     def put(self, store: str, days: Mapping[str, int]) -> RulesPut:
-        """Let the store of that id have a rule for each of these topics, and no other.
+        """Write one rule for each of these topics of a store, and remove the store's other rules.
 
         Refused if the bucket would have more rules than S3 allows.
         """
-        self._read()  # again: others may have written meanwhile, and what we write takes the place of theirs
+        self._read()  # again: other clients may have changed the rules, and a request replaces all
         others = [rule for rule in self._every if not rule.get("ID", "").startswith(_name(store, ""))]
         former = [rule for rule in self._every if rule not in others]
-        # S3 refuses a bucket whose rules are partly of the older form, without a filter.
+        # S3 rejects a mix of rules with filters and of older rules without filters.
         filtered = not any("Prefix" in rule for rule in others)
         ours = [self._rule(store, topic, of, filtered=filtered) for topic, of in sorted(days.items())]
         if len(others) + len(ours) > MOST_RULES:
             raise Refused(
                 "lifecycle-rules-exceeded",
-                f"{count(len(ours), 'topic')} would need a rule each, and the bucket {self._location.bucket} "
-                f"has {len(others):,} of others, of {MOST_RULES:,} that S3 allows: choose fewer with "
-                "--lifecycle-topics-pattern, or remove what is old with `aqueduct prune`, without rules.",
+                f"{count(len(ours), 'topic')} would need one rule each, but the bucket "
+                f"{self._location.bucket} "
+                f"has {len(others):,} other rules, and S3 allows {MOST_RULES:,}. Select fewer topics with "
+                "--lifecycle-topics-pattern. Or omit --lifecycle-days, and remove old snapshots with "
+                "`aqueduct prune`.",
             )
         same = [rule for rule in ours if rule in former]
         if len(same) < len(ours) or len(same) < len(former):
@@ -95,12 +96,13 @@ class LifecycleRules:
             if removes and near and rule.get("Status") == "Enabled":
                 yield Skipped(
                     f"the rule {rule.get('ID', '?')} of the bucket {self._location.bucket}",
-                    "it removes objects of this store, too, of which no snapshot knows: that will be damage",
+                    "it also removes objects of this store, which damages snapshots; limit the rule to other "
+                    "prefixes",
                     "lifecycle-rule-overlaps",
                 )
 
     def _write(self, rules: Sequence[Rule]) -> None:
-        verb_and_right = "written", "s3:PutLifecycleConfiguration"
+        verb_and_right = "write", "s3:PutLifecycleConfiguration"
         if rules:
             content = {"LifecycleConfiguration": {"Rules": rules}, **self._minimum}
             self._ask("put_bucket_lifecycle_configuration", *verb_and_right, **content)
@@ -109,10 +111,10 @@ class LifecycleRules:
         self._every = rules
 
     def _ask(self, call: str, verb: str, right: str, **content: Any) -> dict[str, Any] | None:
-        """Ask S3; None where there are no rules yet."""
+        """Send a request to S3. None if the bucket has no rules."""
         from botocore.exceptions import BotoCoreError, ClientError
 
-        problem = f"The lifecycle rules of the bucket {self._location.bucket} can't be {verb}"
+        problem = f"Cannot {verb} the lifecycle rules of the bucket {self._location.bucket}"
         try:
             return dict(getattr(self._client, call)(Bucket=self._location.bucket, **content))
         except ClientError as error:
@@ -123,26 +125,34 @@ class LifecycleRules:
             if code in NO_API or error.response["ResponseMetadata"].get("HTTPStatusCode") == 501:
                 raise Refused(
                     "lifecycle-unsupported",
-                    f"The server of {self._location} has no lifecycle rules ({code}): leave out "
-                    "--lifecycle-days, and remove what is old with `aqueduct prune`.",
+                    f"The server of {self._location} does not support lifecycle rules ({code}). Omit "
+                    "--lifecycle-days, and remove old snapshots with `aqueduct prune`.",
                 ) from None
             if code in ("AccessDenied", "NoSuchBucket"):
-                remedy = f"give this user {right}" if code == "AccessDenied" else "there is no such bucket"
+                remedy = (
+                    f"Give this user {right}" if code == "AccessDenied" else "Check the name of the bucket"
+                )
                 raise Refused(
-                    "store-access-refused", f"{problem} ({code}): {remedy}, or leave out --lifecycle-days."
+                    "store-access-refused", f"{problem} ({code}). {remedy}, or omit --lifecycle-days."
                 ) from None
-            raise Failed("store-request-failed", f"{problem}: {code} ({message}).") from None
+            raise Failed(
+                "store-request-failed",
+                f"{problem}: {code} ({message}). Correct the cause, and run the command again.",
+            ) from None
         except (BotoCoreError, ValueError) as error:
-            raise Failed("store-request-failed", f"{problem}: {str(error).rstrip('.')}.") from None
+            raise Failed(
+                "store-request-failed",
+                f"{problem}: {str(error).rstrip('.')}. Correct the cause, and run the command again.",
+            ) from None
 
 
 def _name(store: str, topic: str) -> str:
-    """Return the id of a store's rule, by which it is known to be ours."""
+    """Return the id of a store's rule; the prefix shows that Aqueduct wrote it."""
     return f"aqueduct-{store}-{topic}"
 
 
 def _client(location: Location) -> Any:
-    # As in the store's backend: who asks for no rules need not wait half a second for it.
+    # Imported here, because it takes half a second, and runs without rules do not need it.
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
@@ -156,5 +166,6 @@ def _client(location: Location) -> Any:
         )
     except (BotoCoreError, ValueError) as error:
         raise Refused(
-            "store-settings-invalid", f"The settings for {location} can't be used: {error}".rstrip(".") + "."
+            "store-settings-invalid",
+            f"Cannot use the settings for {location}: {str(error).rstrip('.')}. Correct the settings.",
         ) from None

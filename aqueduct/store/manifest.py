@@ -1,10 +1,10 @@
 """The manifest of one snapshot: what one backup run committed.
 
-A manifest is an increment (of segments and gaps only the new ones) or full (all that are live). All else,
-every topic's instances and positions too, is in each, so that a run needs only the newest. Each names its
-store and the digest of the one that it builds on, so that none can be another's. As an object it is JSON,
-compressed with zstd, and may have a signature (see signing); its time values are milliseconds since 1970, its
-offsets Kafka's, and the end of every range is exclusive.
+A manifest is an increment (with the new segments and gaps) or full (with all live segments and gaps). All
+other fields, such as the instances and positions of topics, are complete in each manifest, so a run needs
+only the newest one. Each has its store's id and the digest of the manifest that it builds on, so it cannot be
+exchanged. The object is JSON, compressed with zstd, optionally with a signature (see signing). Times are
+milliseconds since 1970, offsets are Kafka's, and the end of each range is exclusive.
 """
 
 import re
@@ -255,7 +255,7 @@ _FIELD = re.compile(rb'"([a-z_]+)":')
 
 @strict_json.uncollected()
 def pack(manifest: Manifest) -> bytes:
-    """Return the object of a manifest."""
+    """Return the content of a manifest's object."""
     columns = dict(_COLUMNS)
     content: dict[str, Any] = {"format": FORMAT, "columns": columns}
     content |= {attribute.name: getattr(manifest, attribute.name) for attribute in fields(manifest)}
@@ -283,34 +283,35 @@ def _in_lots(rows: Sequence[Any]) -> bytes:
 
 
 def _compressed(content: bytes) -> bytes:
-    """Compress a manifest, less well where its readers would take it for a bomb.
+    """Compress a manifest, with a lower ratio if readers would reject it as a decompression bomb.
 
-    Thousands of groups that read the same topics come to a hundredth of their size.
+    Thousands of groups of the same topics can compress to a hundredth of their size.
     """
     try:
         return compress_frame(content, _most_unpacked, checksum=True)
     except ValueError:
         raise Failed(
             "manifest-too-large",
-            f"The manifest would have {len(content):,} bytes, and could not be read again.",
+            f"The manifest would have {len(content):,} bytes, which is above the limit for reading. Nothing "
+            "was committed. Back up fewer topics into one store.",
         ) from None
 
 
 @dataclass
 class Former:
-    """What was read of the manifest before, in a row of them: most fields of the next are the same."""
+    """The fields of the previous manifest when many are read in order: most of the next are the same."""
 
     lines: dict[str, bytes] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)
 
-    def same(self, lines: Mapping[str, bytes]) -> dict[str, Any]:
-        """Return the fields that the next manifest has in the same bytes."""
+    def repeated_fields(self, lines: Mapping[str, bytes]) -> dict[str, Any]:
+        """Return the parsed fields whose bytes are the same in the next manifest."""
         if lines.get("columns") != self.lines.get("columns"):  # they say what other fields mean
             return {}
         return {name: made for name, made in self.made.items() if lines.get(name) == self.lines[name]}
 
-    def now(self, lines: Mapping[str, bytes], manifest: Manifest) -> None:
-        """Keep what may come again: segments and gaps do not."""
+    def remember(self, lines: Mapping[str, bytes], manifest: Manifest) -> None:
+        """Store the fields that the next manifest may repeat, without segments and gaps."""
         kept = lines.keys() - {"segments", "gaps"}
         self.lines = {name: lines[name] for name in kept}
         self.made = {
@@ -322,10 +323,10 @@ class Former:
 
 @strict_json.uncollected()
 def unpack(stored: bytes | memoryview, where: str, former: Former | None = None) -> Manifest:
-    """Parse a manifest's object, which `where` names in messages.
+    """Parse a manifest's object. `where`: its name in messages.
 
-    With `former`, which is changed, as one of many: all that only a restore of this one needs is left out.
-    Failed if it is damaged; Refused if its format is a newer version's.
+    `former`, which is changed, is for the reading of many manifests: fields that only a restore needs are
+    then empty. Failed if the manifest is damaged. Refused if its format is newer.
     """
     try:
         text = _decompressed(stored)
@@ -334,7 +335,7 @@ def unpack(stored: bytes | memoryview, where: str, former: Former | None = None)
         if lines:
             del text
             if former:
-                made = former.same(lines) | {name: () for name in _OF_ONE if name in lines}
+                made = former.repeated_fields(lines) | {name: () for name in _OF_ONE if name in lines}
             rows = _lots(lines.get("segments", b""))
             content = _parsed(
                 {name: line for name, line in lines.items() if name not in made | {"segments": 0}}
@@ -359,7 +360,7 @@ def unpack(stored: bytes | memoryview, where: str, former: Former | None = None)
     except ValueError as error:
         raise Failed("object-damaged", f"{where} is damaged: {error}.") from None
     if former:
-        former.now(lines, parsed)
+        former.remember(lines, parsed)
     return parsed
 
 
@@ -380,7 +381,7 @@ def _lots(line: bytes) -> Iterator[Any]:
     """Parse the array that `_in_lots` made, lot by lot."""
     begun, end = len(_ARRAY), len(line) - 1
     if line[:begun] != _ARRAY or line[end:] != b"]":
-        raise strict_json.Unreadable("segments is no array")
+        raise strict_json.Unreadable("segments is not an array")
     while True:
         stop = line.find(_LOT, begun)
         yield strict_json.parse(b"[" + line[begun : end if stop < 0 else stop] + b"]")
@@ -394,7 +395,7 @@ def _parsed(lines: Mapping[str, bytes]) -> dict[str, Any]:
     for name, line in lines.items():
         parsed = strict_json.parse(b"{" + line + b"}")
         if parsed.keys() != {name}:
-            raise strict_json.Unreadable(f"the line of {name} has something else")
+            raise strict_json.Unreadable(f"the line of {name} has another field")
         content |= parsed
     return content
 
@@ -430,7 +431,7 @@ def _decompressed(stored: bytes | memoryview) -> bytes:
     # An empty array of three bytes takes 64 in memory. No row of a manifest is as short as that.
     most = 1_000 + len(text) // LEAST_ROW
     if json_density.has_more(text, json_density.ARRAYS, most):
-        raise strict_json.Unreadable("it has more arrays and objects than a manifest of its size")
+        raise strict_json.Unreadable("it has too many arrays and objects for its size")
     return text
 
 
@@ -461,19 +462,21 @@ class _Positions:
 
 def _number(text: str) -> int:
     if not text.isdecimal():
-        raise strict_json.Unreadable(f"an instance is called {text}")
+        raise strict_json.Unreadable(f"an instance has the number {text}")
     return int(text)
 
 
 def check_format(content: Any, where: str) -> None:
-    """Remove the format's number from parsed content; Refused if it is newer than this program."""
+    """Remove the format number from parsed content. Refused if this version does not support it."""
     format_number = content.pop("format", None) if type(content) is dict else None
     if type(format_number) is not int:
         raise strict_json.Unreadable("it has no format number")
     if format_number > FORMAT:
         raise Refused(
             "store-format-unsupported",
-            f"{where} has format {format_number}, this program knows up to {FORMAT}: update Aqueduct.",
+            f"{where} has format {format_number}, but this version of Aqueduct supports formats up to "
+            f"{FORMAT}. "
+            "Update Aqueduct.",
         )
     if format_number < 1:
-        raise strict_json.Unreadable(f"there is no format {format_number}")
+        raise strict_json.Unreadable(f"format {format_number} does not exist")

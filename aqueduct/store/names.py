@@ -40,14 +40,14 @@ class LeaseName(NamedTuple):
 
 
 class SegmentName(NamedTuple):
-    """What an object's path tells of the segment that it is, or that it is the index of."""
+    """The parts of the path of a segment or of its index."""
 
-    stem: str  # both begin with it
+    stem: str  # the common beginning of both paths
     topic: str
 
     @property
     def generation(self) -> str:
-        """The folder of a generation of a compacted topic; empty: it is of none."""
+        """The folder of a generation of a compacted topic; empty for other topics."""
         folder = self.stem.removeprefix(f"{TOPICS}/{self.topic}/").partition("/")[0]
         return folder if folder.startswith("g") else ""
 
@@ -57,7 +57,7 @@ def snapshot(number: int) -> str:
 
 
 def snapshot_number(path: str) -> int | None:
-    """Parse a snapshot's number from an object's path; None: it isn't a manifest."""
+    """Parse a snapshot's number from an object's path; None if it is not a manifest."""
     match = _SNAPSHOT.fullmatch(path)
     return int(match[1]) if match else None
 
@@ -68,18 +68,18 @@ def key(name: str, number: int) -> str:
 
 
 def key_number(path: str) -> tuple[str, int] | None:
-    """Parse a key's id and number from an object's path; None: it is none's."""
+    """Parse a key's id and number from an object's path; None if it is not a key."""
     match = _KEY.fullmatch(path)
     return (match[1], int(match[2])) if match else None
 
 
 def lease(snapshot: int, restore: str, token: str) -> str:
-    """Return the object by which a restore leases a snapshot; a token of its own for each time."""
+    """Return the path of a restore's lease of a snapshot. Each renewal has a new token."""
     return f"{LEASES}/{snapshot:010d}-{restore}-{token}.json"
 
 
 def lease_of(path: str) -> LeaseName | None:
-    """Parse a lease's snapshot and restore from an object's path; None: it is none."""
+    """Parse a lease's snapshot and restore from an object's path; None if it is not a lease."""
     match = _LEASE.fullmatch(path)
     return LeaseName(int(match[1]), match[2]) if match else None
 
@@ -98,7 +98,7 @@ def index(topic: str, partition: int, first_offset: int, run: str, *, generation
 
 
 def segment_of(path: str) -> SegmentName | None:
-    """Parse an object's path; None: it is neither a segment nor an index."""
+    """Parse the path of a segment or an index; None for another path."""
     match = _OF_SEGMENT.fullmatch(path)
     return SegmentName(match[1], match[2]) if match else None
 

@@ -1,7 +1,7 @@
-"""Snapshots that are one numbered object each: whole or not there.
+"""Snapshots that are one numbered object each.
 
-Compressed with zstd: a first line of JSON tells what the snapshot is, and its last one has the SHA-256 of all
-before it.
+An object is compressed with zstd. Its first line describes the snapshot in JSON, and its last line has the
+SHA-256 of all lines before it.
 """
 
 import hashlib
@@ -39,36 +39,36 @@ CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class NumberedSnapshot(Protocol):
-    """What an object has: a dataclass."""
+    """A snapshot: a dataclass."""
 
     @property
     def number(self) -> int: ...
 
     @property
     def cluster(self) -> str | None:
-        """The id of Kafka's cluster, if it is one's."""
+        """The id of the Kafka cluster; None without one."""
 
     @property
-    def whole(self) -> bool:
-        """Whether it has all that can be kept."""
+    def complete(self) -> bool:
+        """Whether nothing was skipped."""
 
 
 S = TypeVar("S", bound=NumberedSnapshot)
 
 
 def seal(content: bytearray) -> bytes:
-    """Return content, whose first line is JSON, as an object has it; ValueError if none could read that."""
+    """Add the digest to content and compress it. ValueError if readers would reject the result."""
     content += line({"sha256": hashlib.sha256(content).hexdigest()})
     return compress_frame(content, _most_unpacked, checksum=False)
 
 
-def opened(packed: Data) -> memoryview:
-    """Return an object's content; ValueError, KeyError or TypeError if it isn't what was sealed."""
+def unsealed(packed: Data) -> memoryview:
+    """Return an object's content. ValueError, KeyError or TypeError if it is damaged."""
     whole = decompress_frame(memoryview(packed), _most_unpacked(packed))
     end = whole.rfind(b"\n", 0, -1) + 1
     content = memoryview(whole)[:end]
-    if loaded(whole[end:], MOST_DIGEST_BYTES)["sha256"] != hashlib.sha256(content).hexdigest():
-        raise ValueError("it is not what was kept")
+    if parse_line(whole[end:], MOST_DIGEST_BYTES)["sha256"] != hashlib.sha256(content).hexdigest():
+        raise ValueError("its digest differs from its content")
     return content
 
 
@@ -80,18 +80,18 @@ def line(content: object) -> bytes:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def loaded(text: bytes, most_bytes: int = MOST_LINE_BYTES) -> Any:
-    """Parse a line; ValueError if it isn't JSON, or would take far more memory than its bytes."""
+def parse_line(text: bytes, most_bytes: int = MOST_LINE_BYTES) -> Any:
+    """Parse a line. ValueError if it is not JSON, or would need far more memory than its size."""
     if len(text) > most_bytes:
-        raise ValueError(f"it has a line of {len(text):,} bytes, and {most_bytes:,} at most can be right")
+        raise ValueError(f"it has a line of {len(text):,} bytes, but at most {most_bytes:,} are valid")
     most = FEW_VALUES + len(text) // LEAST_VALUE
     if json_density.has_more(text, json_density.VALUES, most):
-        raise ValueError("it has a line of more values than it can have for its size")
+        raise ValueError("it has a line with too many values for its size")
     return parsed(text)
 
 
 def parsed(text: bytes) -> Any:
-    """Parse what was read from elsewhere; ValueError if it isn't JSON."""
+    """Parse untrusted JSON. ValueError if it is invalid."""
     try:
         return json.loads(text)
     except RecursionError as error:
@@ -99,25 +99,26 @@ def parsed(text: bytes) -> Any:
 
 
 def first_line(content: memoryview) -> bytes:
-    """Return the first line, which describes a snapshot; ValueError if it is too long or has no end."""
+    """Return the first line, which describes a snapshot. ValueError if it is too long or has no end."""
     end = bytes(content[: MOST_LINE_BYTES + 1]).find(b"\n") + 1
     if not end:
         raise ValueError(f"its first line has more than {MOST_LINE_BYTES:,} bytes, or no end")
     return bytes(content[:end])
 
 
-def whole(number: object, most: int = LARGEST) -> int:
-    """Return a number that is at least 0; ValueError if it isn't one."""
+def natural_number(number: object, most: int = LARGEST) -> int:
+    """Return an integer from 0 to `most`. ValueError for other values."""
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
-        raise ValueError(f"{number!r:.40} is no number that it can have")
+        raise ValueError(f"{number!r:.40} is not a valid number")
     return number
 
 
 def check_format(head: Any, newest: int) -> None:
     """Check a first line's format; Refused if it is newer."""
-    if whole(head["format"]) > newest:
+    if natural_number(head["format"]) > newest:
         raise Refused(
-            "store-format-unsupported", "The snapshot is of a newer version of Aqueduct: take that one."
+            "store-format-unsupported",
+            "A newer version of Aqueduct wrote the snapshot. Use that version.",
         )
 
 
@@ -125,13 +126,13 @@ class NumberedSnapshots(ABC, Generic[S]):
     """The snapshots of one thing in a store."""
 
     FORMAT: ClassVar[int]
-    STORE: ClassVar[str]  # the object that says whose store it is
+    STORE: ClassVar[str]  # the object that identifies the store
     FOLDER: ClassVar[str]
     SUFFIX: ClassVar[str]
-    OF: ClassVar[str]  # as sentences name it
+    OF: ClassVar[str]  # its name in sentences
 
     def __init__(self, objects: Objects, trust: Trust = EVERYBODY, key: SigningKey | None = None) -> None:
-        """`trust`: whose snapshots are believed; `key` signs new ones, which then are, too."""
+        """`trust`: the keys of accepted snapshots; `key` signs new ones, and is accepted, too."""
         self._objects = objects
         self._trust = trust.also(key)
         self._key = key
@@ -139,32 +140,32 @@ class NumberedSnapshots(ABC, Generic[S]):
     @staticmethod
     @abstractmethod
     def encode(snapshot: S) -> bytes:
-        """Return a snapshot as an object has it."""
+        """Return a snapshot as the content of an object."""
 
     @staticmethod
     @abstractmethod
     def decode(packed: Data) -> S:
-        """Return an object's snapshot; Refused if it is newer.
+        """Parse an object's snapshot. Refused if its format is newer.
 
-        ValueError, KeyError or TypeError if it isn't one: nothing is believed that a backup would not write.
+        ValueError, KeyError or TypeError if it is not a snapshot as a backup writes it.
         """
 
     @staticmethod
     @abstractmethod
     def check(packed: bytes, snapshot: S) -> None:
-        """Check that an object reads as this snapshot; errors as those of `decode`."""
+        """Check that an object contains this snapshot; errors as in `decode`."""
 
     @staticmethod
     @abstractmethod
     def source(snapshot: S) -> str:
-        """Name what was kept."""
+        """Return the source of the snapshot, for sentences."""
 
     @abstractmethod
     def refusal(self, snapshot: S, before: str) -> str:
-        """Say why a snapshot does not belong to those of the cluster `before`."""
+        """Return the refusal of a snapshot in a store of the cluster `before`."""
 
-    def less(self, snapshot: S, number: int) -> str:
-        """Say that a snapshot has far less than an earlier one, as where that was lost; empty if not."""
+    def loss_warning(self, snapshot: S, number: int) -> str:
+        """Return a phrase if a snapshot has far less than an earlier one, as after a loss; else empty."""
         return ""
 
     @classmethod
@@ -176,30 +177,36 @@ class NumberedSnapshots(ABC, Generic[S]):
         *,
         make: bool = False,
     ) -> Self:
-        """Open what a store has; Refused if that is nothing, unless it is to be made."""
+        """Open the snapshots in a store. Refused if it has none, unless `make`."""
         content = json.dumps({"format": cls.FORMAT}).encode()
         if make:
             with suppress(Exists):
                 objects.create(cls.STORE, content)
         try:
-            newer = whole(strict_json.parse(objects.read(cls.STORE, at_most=4096))["format"]) > cls.FORMAT
+            newer = (
+                natural_number(strict_json.parse(objects.read(cls.STORE, at_most=4096))["format"])
+                > cls.FORMAT
+            )
         except MissingObject:
             raise Refused(
-                "backup-missing", f"There is no backup of {cls.OF} in {objects.url}: {cls.STORE} is missing."
+                "backup-missing",
+                f"{objects.url} has no backup of {cls.OF}: {cls.STORE} is missing. Check the URL.",
             ) from None
         except (ValueError, KeyError, TypeError):
             raise Failed(
-                "store-identity-damaged", f"{objects.url}/{cls.STORE} is damaged: restore it from a copy."
+                "store-identity-damaged",
+                f"{objects.url}/{cls.STORE} is damaged. Restore it from a copy of the store.",
             ) from None
         if newer:
             raise Refused(
-                "store-format-unsupported", f"{objects.url} is of a newer version of Aqueduct: take that one."
+                "store-format-unsupported",
+                f"A newer version of Aqueduct wrote {objects.url}. Use that version.",
             )
         return cls(objects, trust, key)
 
     @classmethod
     def context(cls) -> bytes:
-        """Return what is signed before a snapshot, so that it is taken for nothing else that a key signs."""
+        """Return the prefix of signed bytes, which separates snapshots from other signed data."""
         return f"aqueduct {cls.OF} snapshot\0".encode()
 
     @classmethod
@@ -213,15 +220,15 @@ class NumberedSnapshots(ABC, Generic[S]):
         return sorted(int(stem) for stem in digits if len(stem) == 20 and stem.isascii() and stem.isdecimal())
 
     def written(self) -> dict[int, int]:
-        """Return when the store says that each snapshot was written; milliseconds since 1970."""
+        """Return the store's time of each snapshot, in milliseconds since 1970."""
         times = {entry.path: int(entry.written * 1000) for entry in self._objects.list(self.FOLDER)}
         return {number: times[path] for number in self.numbers() if (path := self.path(number)) in times}
 
-    def believed(self) -> Iterator[int]:
-        """Yield the numbers of snapshots that a trusted key signed, the newest first; without a key, of all.
+    def trusted_numbers(self) -> Iterator[int]:
+        """Yield the numbers of snapshots with a trusted signature, newest first; without keys, of all.
 
-        What else somebody wrote there is passed over: it must stop no backup. So is what was signed as
-        another number: who can read the store can copy it.
+        Other objects are skipped, because planted objects must not stop a backup. Signed copies of a snapshot
+        under another number are skipped, too.
         """
         for number in reversed(self.numbers()):
             if not self._trust.keys:
@@ -232,66 +239,71 @@ class NumberedSnapshots(ABC, Generic[S]):
                 yield number
 
     def created(self, number: int) -> int:
-        """Return when a snapshot says that it was made; Failed if it is damaged, or not believed."""
+        """Return the time in a snapshot. Failed if the snapshot is damaged or not trusted."""
         path = self.path(number)
         try:
-            head = loaded(first_line(opened(self._manifest(number))))
-            if whole(head["number"]) != number:
-                raise ValueError(f"it is snapshot {head['number']}")
-            return whole(head["created"], LAST_MILLISECOND)
+            head = parse_line(first_line(unsealed(self._manifest(number))))
+            if natural_number(head["number"]) != number:
+                raise ValueError(f"it contains snapshot {head['number']}")
+            return natural_number(head["created"], LAST_MILLISECOND)
         except (ValueError, KeyError, TypeError) as error:
-            raise Failed("snapshot-unusable", f"{self._objects.url}/{path} is damaged ({error}).") from None
+            raise Failed(
+                "snapshot-unusable",
+                f"{self._objects.url}/{path} is damaged ({error}). Restore it from a copy.",
+            ) from None
 
     def _manifest(self, number: int) -> Data:
-        """Return an object without its signature; Failed if none of the trusted keys signed it."""
+        """Return an object without its signature. Failed if no trusted key signed it."""
         path = self.path(number)
         content = self._objects.read(path, at_most=MOST_BYTES)
         if flaw := self._trust.fault(number, content, self.context()):
             raise Failed(
                 "snapshot-not-trusted",
-                f"{self._objects.url}/{path} {flaw}. Find out who wrote it. `--snapshot` takes an older one.",
+                f"{self._objects.url}/{path} {flaw}. Find out who wrote it. Pass an older snapshot with "
+                "--snapshot.",
             )
         return signing.split(content).manifest
 
     def read(self, number: int | None = None, at_least: int | None = None) -> S:
-        """Return a snapshot, or the newest; Refused without one, Failed if it is damaged or not believed.
+        """Return a snapshot, by default the newest. Refused if there is none.
 
-        Failed, too, if it is older than `at_least`.
+        Failed if it is damaged, not trusted, or has a number below `at_least`.
         """
         numbers = self.numbers()
         if not numbers:
-            raise Refused("snapshot-missing", f"There is no snapshot in {self._objects.url} yet.")
+            raise Refused("snapshot-missing", f"{self._objects.url} has no snapshots. Run the backup first.")
         if number is not None and number not in numbers:
             raise Refused(
                 "snapshot-missing",
-                f"There is no snapshot {number} in {self._objects.url}; the newest is {numbers[-1]}.",
+                f"{self._objects.url} has no snapshot {number}. The newest snapshot is {numbers[-1]}.",
             )
         chosen = number or numbers[-1]
         if at_least is not None and chosen < at_least:
             raise Failed(
                 "snapshot-too-old",
-                f"Snapshot {chosen} is older than {at_least}, which was asked for at least: see who removed "
-                f"newer ones from {self._objects.url}, and restore them from a copy.",
+                f"Snapshot {chosen} is older than snapshot {at_least}, which --at-least requires. Find out "
+                f"why {self._objects.url} lacks newer snapshots, and restore them from a copy.",
             )
         path = self.path(chosen)
         try:
             snapshot = self.decode(self._manifest(chosen))
         except (ValueError, KeyError, TypeError) as error:
             older = [candidate for candidate in numbers if candidate < chosen]
-            other = f", or use an older one: --snapshot {older[-1]}" if older else ""
+            other = f", or use an older snapshot: --snapshot {older[-1]}" if older else ""
             raise Failed(
                 "snapshot-unusable",
-                f"{self._objects.url}/{path} is damaged ({error}): restore it from a copy{other}.",
+                f"{self._objects.url}/{path} is damaged ({error}). Restore it from a copy{other}.",
             ) from None
         if snapshot.number != chosen:
             raise Failed(
                 "snapshot-unusable",
-                f"{self._objects.url}/{path} is damaged: it is snapshot {snapshot.number}.",
+                f"{self._objects.url}/{path} is damaged: it contains snapshot {snapshot.number}. Restore it "
+                "from a copy.",
             )
         return snapshot
 
     def all(self) -> Iterator[S | Failed]:
-        """Yield every snapshot, or why it can't be used."""
+        """Yield every snapshot, or the error of an unusable one."""
         for number in self.numbers():
             try:
                 yield self.read(number)
@@ -299,18 +311,18 @@ class NumberedSnapshots(ABC, Generic[S]):
                 yield error
 
     def add(self, snapshot: S) -> S:
-        """Keep a snapshot under the next number; Refused if those before are of another cluster."""
+        """Store a snapshot with the next number. Refused if earlier ones are of another cluster."""
         self._check_cluster(snapshot)
-        number, taken = next(self.believed(), 0), set(self.numbers())
+        number, taken = next(self.trusted_numbers(), 0), set(self.numbers())
         while True:
             number += 1
-            if number in taken:  # by one that is not believed
+            if number in taken:  # by an object that is not trusted
                 continue
             if number not in NUMBERS:
                 raise Failed(
                     "snapshot-forged",
-                    f"{self._objects.url} has a snapshot {number - 1}, which no backup wrote: find out who "
-                    "may write there, and move it out of the store.",
+                    f"{self._objects.url} has a snapshot {number - 1}, which no backup wrote. Find out who "
+                    "has write access to the store, and move the object out of it.",
                 )
             numbered = replace(snapshot, number=number)  # type: ignore[type-var]
             try:
@@ -321,14 +333,15 @@ class NumberedSnapshots(ABC, Generic[S]):
             except (ValueError, KeyError, TypeError) as error:
                 raise Failed(
                     "snapshot-not-readable-again",
-                    f"{self.source(snapshot)} can't be kept so that it can be read again: {error}.",
+                    f"A snapshot of {self.source(snapshot)} could not be read again: {error}. Nothing was "
+                    "kept. Report this as an error of Aqueduct.",
                 ) from None
             with suppress(Exists):  # another run took it
                 self._objects.create(self.path(number), packed)
                 return numbered
 
     def _check_cluster(self, snapshot: S) -> None:
-        for number in self.believed():
+        for number in self.trusted_numbers():
             if self._tells(number, snapshot.cluster):
                 if snapshot.cluster:
                     return
@@ -341,13 +354,13 @@ class NumberedSnapshots(ABC, Generic[S]):
                     raise Refused("cluster-mismatch", self.refusal(snapshot, before))
 
     def _tells(self, number: int, cluster: str | None) -> bool:
-        """Tell whether a snapshot's first line names this cluster: it alone is read, so nothing is proved."""
+        """Return whether a snapshot's first line has this cluster id. The rest is not verified."""
         start = next(self._objects.stream(self.path(number), HEAD_BYTES), b"")
         try:
             unpacked = (
                 zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES).stream_reader(start).read(HEAD_BYTES)
             )
-            head = loaded(unpacked.partition(b"\n")[0])
+            head = parse_line(unpacked.partition(b"\n")[0])
             return bool(head["format"] == self.FORMAT and head["cluster"] == cluster)
         except (zstandard.ZstdError, ValueError, KeyError, TypeError):
             return False
@@ -355,15 +368,15 @@ class NumberedSnapshots(ABC, Generic[S]):
 
 @dataclass(frozen=True, kw_only=True)
 class Kept(Generic[S]):
-    """What a backup added to a store, and what it removed."""
+    """The snapshot that a backup added to a store, and the snapshots that it removed."""
 
     snapshot: S
     removed: tuple[int, ...] = ()  # numbers of older snapshots
-    not_removed: str = ""  # why they stay, where they should have gone
-    less: str = ""  # than the one before, far: the two sizes
+    not_removed: str = ""  # why older snapshots were not removed
+    less: str = ""  # both sizes, if it is far smaller than the previous one
 
 
-def keep(
+def keep_snapshot(
     kind: type[NumberedSnapshots[S]],
     objects: EditableObjects,
     snapshot: S,
@@ -371,32 +384,32 @@ def keep(
     trust: Trust = EVERYBODY,
     key: SigningKey | None = None,
 ) -> Kept[S]:
-    """Add a snapshot, and remove the oldest ones so that no more than `most` are kept.
+    """Store a snapshot, and remove the oldest ones beyond `most`.
 
-    Only those count that can be read, that are believed, and whose times the store confirms. Refused or
-    Failed where nothing is kept, as where trust asks for signatures and this snapshot would have none.
+    Only readable and trusted snapshots count, whose times agree with the store. Refused or Failed if nothing
+    is kept, for example if `trust` requires signatures and `key` is missing.
     """
     if trust.keys and not key:
         raise Refused(
             "option-required",
-            "The backup trusts signed snapshots alone (--trusted-key) and has no key that signs. Pass "
-            "--signing-key, or no restore accepts what it adds. Nothing was kept.",
+            "The backup accepts only signed snapshots (--trusted-key), but has no signing key. Pass "
+            "--signing-key. Nothing was kept.",
         )
     snapshots = kind.open(objects, trust, key, make=True)
-    before = next(snapshots.believed(), None)
+    before = next(snapshots.trusted_numbers(), None)
     made = snapshots.add(snapshot)
-    less = snapshots.less(made, before) if before else ""
+    less = snapshots.loss_warning(made, before) if before else ""
     if not most:
         return Kept(snapshot=made, less=less)
-    if not made.whole:
-        return Kept(snapshot=made, not_removed="this one is not whole", less=less)
+    if not made.complete:
+        return Kept(snapshot=made, not_removed="this snapshot is incomplete", less=less)
     gone: list[int] = []
     stay: list[str] = []
     try:
         for number in _going(snapshots, most, stay):
-            # Also where others of less came between: what was lost may be in this one alone.
-            if larger := snapshots.less(made, number):
-                stay.append(f"{larger}; remove {objects.url}/{kind.path(number)} where that is meant")
+            # Compared with each one, because only this one may have the lost content.
+            if larger := snapshots.loss_warning(made, number):
+                stay.append(f"{larger}; if this is correct, remove {objects.url}/{kind.path(number)}")
                 continue
             objects.remove(kind.path(number))
             gone.append(number)
@@ -406,9 +419,9 @@ def keep(
 
 
 def _going(snapshots: NumberedSnapshots[S], most: int, stay: list[str]) -> list[int]:
-    """Return the oldest snapshots, those over `most`; say in `stay` which do not count, and why.
+    """Return the oldest snapshots beyond `most`. Add to `stay` the ones that do not count, with the reason.
 
-    Whoever may create objects could else remove all good ones, by as many as are kept.
+    Else a writer could make a backup remove all valid snapshots, by planting `most` others.
     """
     clock = Clock()
     sound: list[int] = []
@@ -423,18 +436,19 @@ def _going(snapshots: NumberedSnapshots[S], most: int, stay: list[str]) -> list[
         _, doubt = clock.time(number, created, written)
         (doubtful if doubt else sound).append(number)
     if unusable:
-        reason = "they are damaged, or no trusted key signed them, and they count for nothing"
+        reason = "they are damaged, or no trusted key signed them, so they do not count"
         stay.append(str(Skipped(f"snapshots {', '.join(map(str, unusable))}", reason, "snapshot-unusable")))
     if doubtful:
-        reason = "they say that they are over a day older than the store says, and they count for nothing"
+        reason = "their times are more than a day before the times in the store, so they do not count"
         stay.append(
             str(Skipped(f"snapshots {', '.join(map(str, doubtful))}", reason, "snapshot-times-disagree"))
         )
     if clock.backwards:
         number, created, earlier = clock.backwards[0]
         reason = (
-            f"it says that it was made at {timestamps.text(created)}, and one before it at "
-            f"{timestamps.text(earlier)}, so none is removed"
+            f"its time is {timestamps.text(created)}, but an earlier snapshot has "
+            f"{timestamps.text(earlier)}, so "
+            "no snapshot is removed"
         )
         stay.append(str(Skipped(f"snapshot {number}", reason, "snapshot-time-backwards")))
         return []

@@ -14,29 +14,29 @@ Data = bytes | bytearray | memoryview
 
 
 class MissingObject(Failed):
-    """An object that doesn't exist."""
+    """The error of an object that does not exist."""
 
     id = "object-missing"
 
 
 class DamagedObject(Failed):
-    """Something in an object's place that no writer of the store puts there."""
+    """The error of an object that no writer of the store creates."""
 
     id = "object-damaged"
 
 
 class ObjectTooLarge(DamagedObject):
-    """An object that has more bytes than whoever reads it has room for."""
+    """The error of an object that is larger than its reader accepts."""
 
     id = "object-too-large"
 
     @classmethod
     def of(cls, url: str, path: str, size: int, at_most: int) -> "ObjectTooLarge":
-        return cls(f"{url}/{path} is damaged: it has {size:,} bytes, and {at_most:,} at most can be right.")
+        return cls(f"{url}/{path} is damaged: it has {size:,} bytes, but at most {at_most:,} are valid.")
 
 
 class Exists(Failed):
-    """An object of that name that exists already, with other content."""
+    """The error of an object that already exists with other content."""
 
     id = "object-exists"
 
@@ -44,31 +44,31 @@ class Exists(Failed):
 class Entry(NamedTuple):
     path: str
     size: int  # bytes
-    written: float  # when it was, or got its name; seconds since 1970, by the store's clock
+    written: float  # the store's time of its writing or renaming, in seconds since 1970
 
 
 class Objects(Protocol):
-    """Objects by path below one URL. Every method raises an AqueductError that names the URL."""
+    """Objects by path below one URL. Errors are AqueductErrors with the URL."""
 
     @property
     def url(self) -> str:
-        """The store's, without secrets."""
+        """The URL of the store, without secrets."""
 
     def read(self, path: str, at_most: int | None = None) -> memoryview:
         """Return the whole object; MissingObject if there is none.
 
-        ObjectTooLarge, before it is in memory, if it has more bytes than `at_most`; another DamagedObject if
-        it is none, as a pipe in a directory.
+        ObjectTooLarge, without reading it, if it has more bytes than `at_most`. Another DamagedObject if it
+        is not an object, such as a pipe in a directory.
         """
 
     def stream(self, path: str, chunk_bytes: int = ...) -> Iterator[memoryview]:
         """Return the object in chunks of about that size; MissingObject if there is none."""
 
     def create(self, path: str, data: Data) -> None:
-        """Write an object that isn't there yet, whole or not at all; durable on return.
+        """Create an object atomically; it is durable on return.
 
-        Exists if there is one with other content. One with the same content counts as created: the answer to
-        an earlier attempt may have been lost.
+        Exists if it exists with other content. With the same content, it counts as created: the answer to an
+        earlier attempt may have been lost.
         """
 
     def head(self, path: str) -> int | None:
@@ -82,19 +82,19 @@ class Objects(Protocol):
 
 
 class EditableObjects(Objects, Protocol):
-    """Objects that get other names, and go."""
+    """Objects that can also be moved and removed."""
 
     def move(self, path: str, to: str) -> None:
-        """Give an object another name, at which readers see it whole; durable on return.
+        """Rename an object atomically; durable on return.
 
-        Nothing is left to do if it has that name already. MissingObject if there is none of either name.
+        Does nothing if the object has the new name already. MissingObject if neither name exists.
         """
 
     def remove(self, path: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, if it exists."""
 
     def remove_many(self, paths: Sequence[str]) -> None:
-        """Remove objects, as far as they are there, a thousand or so at once; in no order."""
+        """Remove objects that exist, about a thousand at once, in no order."""
 
 
 def is_same(objects: Objects, path: str, content: Data) -> bool:
@@ -106,7 +106,7 @@ def is_same(objects: Objects, path: str, content: Data) -> bool:
 
 
 def remove_each(remove: Callable[[str], None], paths: Sequence[str]) -> None:
-    """Remove many objects where a request removes one: some at once."""
+    """Remove objects in parallel, one with each request."""
     with ThreadPoolExecutor(REMOVERS) as pool:
         for _ in pool.map(remove, paths):
             pass

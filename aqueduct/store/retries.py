@@ -1,4 +1,4 @@
-"""How long a store's server that is away is waited for, and which stores are waited for now."""
+"""Retries of requests to an unavailable server, and the list of current retries."""
 
 import random
 import time
@@ -10,7 +10,7 @@ RETRY_SECONDS = 75  # a server may be restarted meanwhile
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """A request that has failed, and is repeated."""
+    """A failed request that is retried."""
 
     server: str
     since: float  # by the monotonic clock: when it was made first
@@ -18,9 +18,9 @@ class Wait:
 
 
 class Attempts:
-    """Attempts until RETRY_SECONDS are over: more and more seldom, and not in step with others.
+    """Retries for RETRY_SECONDS, with growing, random pauses.
 
-    As a context manager, it lists its request among `waits` from the first failure to the answer.
+    As a context manager, it lists its request in `waits` from the first failure until the answer.
     """
 
     def __init__(self, server: str = "") -> None:
@@ -35,7 +35,7 @@ class Attempts:
 
     @property
     def seconds(self) -> float:
-        """Return how long there were attempts."""
+        """Return the time since the first attempt."""
         return time.monotonic() - self._began
 
     def restart(self) -> None:
@@ -45,11 +45,11 @@ class Attempts:
         _WAITS.pop(id(self), None)
 
     def fail(self, reason: str) -> None:
-        """List the request among `waits`."""
+        """List the request in `waits`."""
         _WAITS[id(self)] = Wait(server=self._server, since=self._began, reason=reason)
 
     def wait(self) -> bool:
-        """Wait for the next attempt; return False if the time is over."""
+        """Wait for the next attempt. Return False after RETRY_SECONDS."""
         if self.seconds > RETRY_SECONDS:
             return False
         time.sleep(self._pause * random.uniform(0.5, 1))  # noqa: S311  # no secret
@@ -58,7 +58,7 @@ class Attempts:
 
 
 def waits() -> tuple[Wait, ...]:
-    """Return the requests of this process that have failed, and are repeated."""
+    """Return the failed requests of this process that are being retried."""
     return tuple(_WAITS.copy().values())
 
 

@@ -1,6 +1,6 @@
-"""Segments: runs of batches that become an object and its index, and come back as they were.
+"""Segments: batches of a partition in an object, with an index.
 
-Unpacked, the object is a log segment of Kafka's own. Packed it is frames of Zstandard (RFC 8878).
+The uncompressed object is a log segment of Kafka. A compressed one has frames of Zstandard (RFC 8878).
 """
 
 import hashlib
@@ -37,7 +37,7 @@ class SegmentLimits:
 
 
 class Writer:
-    """The maker of segments of one partition. `add` what was read in order, then `finish`."""
+    """Writes segments of one partition. Call `add` with batches in order, then `finish`."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Writer:
         self._compressor: zstandard.ZstdCompressor | None = None
 
     def add(self, batches: Sequence[Batch], next_offset: int) -> list[Segment]:
-        """Add batches, which are all up to `next_offset`; return the segments that are full."""
+        """Add all batches up to `next_offset`. Return the segments that are full."""
         made: list[Segment] = []
         begun = 0
         for end, batch in enumerate(batches, 1):
@@ -103,13 +103,13 @@ class Writer:
             self._pack(self._compressor)
 
     def skip(self, stop: int) -> Segment | None:
-        """Pass over deleted offsets up to `stop`: return the segment that ends; the next one begins there."""
+        """Skip deleted offsets up to `stop`, where the next segment begins. Return the finished segment."""
         segment = self.finish()
         self._next = self._start = stop
         return segment
 
     def finish(self) -> Segment | None:
-        """Write what is left as a segment; None if no offset was added since the last."""
+        """Write the remaining batches as a segment; None if no offset was added."""
         if self._next == self._start:
             return None
         index = Index.joined(self._indexes)
@@ -164,29 +164,29 @@ class Writer:
 
 
 def lend(keys: Keyring, every: Iterable[Segment], store: str) -> None:
-    """Lend tasks the keys of these segments; Locked without one of them."""
+    """Give tasks the keys of these segments. Locked without one of them."""
     runs = {segment.run for segment in every if segment.encrypted and segment.records}
-    keys.lend(runs, f"What {store} has of records")
+    keys.lend(runs, f"The data of records in {store}")
 
 
 def read(objects: Objects, segment: Segment) -> memoryview:
-    """Read the segment's object, decrypted; Failed if it isn't what was written."""
+    """Read and decrypt a segment's object. Failed if it is damaged."""
     stored = check(objects, segment)
     return _opened(objects, segment, segment.path, stored)
 
 
 def check(objects: Objects, segment: Segment) -> memoryview:
-    """Read the segment's object as it is stored; Failed if it isn't what was written."""
+    """Read a segment's stored object. Failed if it is damaged."""
     return _checked(objects, segment.path, segment.stored_bytes, segment.sha256)
 
 
 def check_index(objects: Objects, segment: Segment) -> memoryview:
-    """Read the index's object as it is stored; Failed if it isn't what was written."""
+    """Read an index's stored object. Failed if it is damaged."""
     return _checked(objects, segment.index_path, segment.index_bytes, segment.index_sha256)
 
 
 def readable(segment: Segment) -> bool:
-    """Return whether this process can read what is in the segment's objects."""
+    """Return whether this process has the key of a segment, or it is not encrypted."""
     return not segment.encrypted or keyring.lent(segment.run) is not None
 
 
@@ -195,18 +195,18 @@ def _opened(objects: Objects, segment: Segment, path: str, stored: memoryview) -
         return stored
     key = keyring.lent(segment.run)
     if key is None:
-        raise Failed("decryption-key-missing", f"{objects.url}/{path} is encrypted, and its key is not here.")
+        raise Failed("decryption-key-missing", f"{objects.url}/{path} is encrypted. Pass --private-key.")
     return encryption.decrypt(key, path, stored, objects.url)
 
 
 def read_index(objects: Objects, segment: Segment) -> Index:
-    """Read the index of a segment's batches; Failed if the object is not what was written."""
+    """Read and decrypt the index of a segment's batches. Failed if it is damaged."""
     index_bytes = _opened(objects, segment, segment.index_path, check_index(objects, segment))
     return Index.from_bytes(bytes(index_bytes), segment.unpacked_bytes)
 
 
 def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> Iterator[Batch]:
-    """Yield the batches of a stored object in order, of which so much is unpacked at a time as is needed."""
+    """Yield the batches of a stored object in order. It is decompressed in parts."""
     if not segment.compressed:
         size = 0
         for batch in walk(stored, check_crc=check_crc):
@@ -224,7 +224,8 @@ def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> 
         if unpacked > segment.unpacked_bytes:
             raise Failed(
                 "object-damaged",
-                f"{segment.path} unpacks to more than the {segment.unpacked_bytes} bytes of it.",
+                f"{segment.path} decompresses to more than {segment.unpacked_bytes} bytes, its size in the "
+                "manifest.",
             )
         joined = rest + chunk
         used = 0
@@ -235,7 +236,7 @@ def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> 
         if (size := stated_size(rest)) > most:
             raise Failed(
                 "decompression-limit-exceeded",
-                f"{segment.path} has a batch of {size:,} bytes, and {most:,} at most can be right.",
+                f"{segment.path} has a batch of {size:,} bytes, but at most {most:,} are valid.",
             )
         lacking = size - len(rest)
     if rest:
@@ -246,19 +247,24 @@ def _checked(objects: Objects, path: str, size: int, sha256: str) -> memoryview:
     try:
         content = objects.read(path, at_most=size)
     except MissingObject:
-        raise Failed("object-missing", f"{objects.url} has lost {path}, which a snapshot names.") from None
+        raise Failed(
+            "object-missing",
+            f"{path} is missing in {objects.url}, but a snapshot lists it. Restore it from a copy of the "
+            "store.",
+        ) from None
     except ObjectTooLarge:
         raise Failed(
-            "checksum-mismatch", f"{objects.url}/{path} is damaged: it has more than the {size} bytes of it."
+            "checksum-mismatch",
+            f"{objects.url}/{path} is damaged: it has more than {size} bytes, its size in the manifest.",
         ) from None
     if len(content) != size:
         raise Failed(
             "checksum-mismatch",
-            f"{objects.url}/{path} is damaged: it has {len(content)} bytes, and should have {size}.",
+            f"{objects.url}/{path} is damaged: it has {len(content)} bytes instead of {size}.",
         )
     if hashlib.sha256(content).hexdigest() != sha256:
         raise Failed(
             "checksum-mismatch",
-            f"{objects.url}/{path} is damaged: its SHA-256 is not the one that was written.",
+            f"{objects.url}/{path} is damaged: its SHA-256 differs from the manifest.",
         )
     return content

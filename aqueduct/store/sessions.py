@@ -1,4 +1,4 @@
-"""Sessions of botocore, which run the programs that profiles of AWS name (credential_process)."""
+"""Sessions of botocore. They run the programs in AWS profiles (credential_process)."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ _programs: set[str] = set()  # that profiles named before Spark's JVM started
 
 
 def new_session() -> "Session":
-    """Return a session; Failed if its profiles name a program that they did not name before the JVM started.
+    """Return a session. Failed if its profiles have a new program since the JVM of Spark started.
 
     The JVM may be compromised and can write ~/.aws. A program of this process would not be in its sandbox.
     """
@@ -26,7 +26,7 @@ def new_session() -> "Session":
     elif added := programs - _programs:
         raise Failed(
             "task-file-replaced",
-            f"A profile of AWS names a new program, credential_process = {min(added)}, since Spark started. "
-            "Check this host and the workers of Spark for a compromise, and restore the profile.",
+            f"An AWS profile got a new program after Spark started: credential_process = {min(added)}. Check "
+            "this host and the workers of Spark for a compromise, and restore the profile.",
         )
     return session

@@ -1,4 +1,4 @@
-"""Signatures of manifests (Ed25519): they tell who made a snapshot, where digests tell what is in it.
+"""Signatures of manifests (Ed25519), which prove who wrote a snapshot.
 
     zstd frame       the manifest
     skippable frame  "AQS1", the public key (32 bytes), the signature (64): of the bytes before, after CONTEXT
@@ -47,7 +47,7 @@ class Split(NamedTuple):
 
 
 def split(content: bytes | memoryview) -> Split:
-    """Part a manifest's object from its signature, which isn't checked."""
+    """Separate a manifest from its signature, without verification."""
     if len(content) > _FRAME.size:
         magic, size, mark, key, value = _FRAME.unpack(content[-_FRAME.size :])
         if (magic, size, mark) == (_SKIPPABLE, _CONTENT, MARK):
@@ -56,7 +56,7 @@ def split(content: bytes | memoryview) -> Split:
 
 
 def name(key: bytes) -> str:
-    """Return the name of a public key in sentences: the first digits of its SHA-256."""
+    """Return the name of a public key for sentences: the first 16 digits of its SHA-256."""
     return hashlib.sha256(key).hexdigest()[:16]
 
 
@@ -71,24 +71,24 @@ class SigningKey:
         return self.private.public_key().public_bytes_raw()
 
     def signed(self, manifest: bytes, context: bytes = CONTEXT) -> bytes:
-        """Return a manifest's object with its signature; or another object of a `context` of its own."""
+        """Return an object with its signature. `context` separates kinds of objects."""
         value = self.private.sign(context + manifest)
         return manifest + _FRAME.pack(_SKIPPABLE, _CONTENT, MARK, self.public, value)
 
 
 @dataclass(frozen=True)
 class Trust:
-    """The public keys of those whose snapshots are believed; without one, everybody's are."""
+    """The public keys of accepted snapshots. Without keys, all snapshots are accepted."""
 
     keys: frozenset[bytes] = frozenset()
     unsigned_before: int = 1  # snapshots before this one may lack a signature
 
     def also(self, key: SigningKey | None) -> "Trust":
-        """Return the trust of one who signs: its own snapshots are believed, too."""
+        """Return the trust with the public key of a signing key added."""
         return Trust(self.keys | {key.public}, self.unsigned_before) if key else self
 
     def fault(self, number: int, content: bytes | memoryview, context: bytes = CONTEXT) -> str:
-        """Return why the object of that snapshot is not believed; empty: it is."""
+        """Return why the object of a snapshot is not trusted; empty if it is trusted."""
         if not self.keys:
             return ""
         manifest, signature = split(content)
@@ -97,7 +97,7 @@ class Trust:
                 return ""
             return "is not signed; if it is older than your first signed snapshot, pass --unsigned-before"
         if signature.key not in self.keys:
-            return f"is signed by the key {name(signature.key)}, which is none of the trusted ones"
+            return f"is signed by the key {name(signature.key)}, which is not a trusted key"
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -105,7 +105,7 @@ class Trust:
             public = Ed25519PublicKey.from_public_bytes(signature.key)
             public.verify(signature.value, context + bytes(manifest))
         except InvalidSignature:
-            return f"is not what the key {name(signature.key)} signed"
+            return f"has an invalid signature of the key {name(signature.key)}"
         return ""
 
 
@@ -113,21 +113,22 @@ EVERYBODY = Trust()
 
 
 def signing_key(path: Path) -> SigningKey:
-    """Load a private key; Refused if others may read the file, or it has another kind of key."""
+    """Load a private key. Refused if other users can read the file, or it has another kind of key."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     key = _loaded(path, lambda pem: load_pem_private_key(pem, None), private=True)
     if not isinstance(key, Ed25519PrivateKey):
         raise Refused(
-            "key-file-invalid", f"{path} has no Ed25519 key: make one by openssl genpkey -algorithm ed25519."
+            "key-file-invalid",
+            f"{path} has no Ed25519 key. Create one with openssl genpkey -algorithm ed25519.",
         )
     job_files.keep(path)
     return SigningKey(key)
 
 
 def public_pem(private: str) -> str:
-    """Return the public key of a private one, both as texts in PEM; Refused if it is of another kind."""
+    """Return the public key of a private key, both as PEM. Refused for another kind of key."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
@@ -139,14 +140,14 @@ def public_pem(private: str) -> str:
     if not isinstance(key, Ed25519PrivateKey):
         raise Refused(
             "key-file-invalid",
-            "The signing key is not a private key (Ed25519, PKCS #8) in PEM without a password. Make one by "
-            "openssl genpkey -algorithm ed25519.",
+            "The signing key is not a private key (Ed25519, PKCS #8) in PEM without a password. Create one "
+            "with openssl genpkey -algorithm ed25519.",
         )
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
 def trust(paths: Iterable[Path], unsigned_before: int = 1) -> Trust:
-    """Load public keys; Refused if a file has something else."""
+    """Load public keys. Refused if a file has other content."""
     return Trust(frozenset(key for path in paths for key in _public(path)), unsigned_before)
 
 
@@ -161,7 +162,9 @@ def _public(path: Path) -> Iterator[bytes]:
 
     for key in _loaded(path, load, private=False):
         if not isinstance(key, Ed25519PublicKey):
-            raise Refused("key-file-invalid", f"{path} has a key that is not of the kind Ed25519.")
+            raise Refused(
+                "key-file-invalid", f"{path} has a key that is not Ed25519. Pass Ed25519 keys only."
+            )
         yield key.public_bytes_raw()
 
 
@@ -170,10 +173,14 @@ def _loaded(path: Path, load: Callable[[bytes], Any], *, private: bool) -> Any:
         with path.open("rb") as file:
             pem, mode = file.read(KEY_BYTES), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
     except OSError as error:
-        raise Refused("key-file-unreadable", f"The key {path} can't be read: {error.strerror}.") from None
+        raise Refused(
+            "key-file-unreadable",
+            f"Cannot read the key {path}: {error.strerror}. Check the path and its permissions.",
+        ) from None
     if private and is_exposed(path, mode):
         raise Refused(
-            "key-file-permissions", f"The key {path} can be read by others than its owner: chmod 0600 {path}"
+            "key-file-permissions",
+            f"Other users than the owner can read the key {path}. Run chmod 0600 {path}",
         )
     from cryptography.exceptions import UnsupportedAlgorithm
 
@@ -181,5 +188,9 @@ def _loaded(path: Path, load: Callable[[bytes], Any], *, private: bool) -> Any:
         return load(pem)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         expected = "a private key (PKCS #8) without a password" if private else "a public key"
-        remedy = "" if private else "; openssl pkey -pubout makes it of the private one"
-        raise Refused("key-file-invalid", f"{path} is not {expected} in PEM{remedy}.") from None
+        remedy = (
+            "Create one with openssl genpkey -algorithm ed25519."
+            if private
+            else "Create it from the private key with openssl pkey -pubout."
+        )
+        raise Refused("key-file-invalid", f"{path} is not {expected} in PEM. {remedy}") from None

@@ -1,4 +1,4 @@
-"""A snapshot: what the manifests from a full one on add up to."""
+"""Snapshots: the sum of a full manifest and the increments after it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ def _numbers(first: int, last: int | None) -> str:
 
 
 class Broken(Failed):
-    """A snapshot that can't be used, and why: what follows its name in a sentence."""
+    """The error of an unusable snapshot. `reason`: a phrase after its name."""
 
     id = "snapshot-unusable"
 
@@ -61,7 +61,7 @@ class Broken(Failed):
 
 
 class Stored(NamedTuple):
-    """A manifest, and what its object is."""
+    """A manifest, with the properties of its object."""
 
     manifest: Manifest
     size: int  # bytes
@@ -72,7 +72,7 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The live content at one number; every partition covered, from its start to its position."""
+    """The live content at one number. Each partition is covered from its start to its position."""
 
     manifest: Manifest  # of that number: groups, ACLs, quotas, times
     topics: Mapping[str, StoredTopic]
@@ -80,7 +80,7 @@ class Snapshot:
     gaps: Mapping[StoredPartition, Sequence[Gap]]
 
     def partitions(self, topic: str, instance: int) -> Iterator[StoredPartition]:
-        """Yield the partitions of an instance, empty ones too."""
+        """Yield the partitions of an instance, including empty ones."""
         for partition in range(len(self.manifest.positions[topic, instance])):
             yield StoredPartition(topic, instance, partition)
 
@@ -121,7 +121,7 @@ class Summary:
 
 
 def follow(parent: Stored | None, number: int) -> Chain:
-    """Return where the snapshot of that number stands, after `parent`; without one it is full."""
+    """Return the chain fields of a snapshot after `parent`; without a parent it is full."""
     if parent is None:
         return Chain(
             number=number, parent=None, parent_sha256=None, base=number, base_bytes=0, increments_bytes=0
@@ -139,9 +139,10 @@ def follow(parent: Stored | None, number: int) -> Chain:
 
 
 def full_due(increment: Manifest) -> bool:
-    """Tell whether to write a full manifest: the increments before it are as large as their base,
-    or that is a day old, or it does not follow the number before its own, so that what builds on it would
-    not be one range.
+    """Return whether a full manifest is due.
+
+    It is due if the increments are as large as their base, or the base is a day old, or the number before the
+    increment is not its parent, because then the chain would not be one range.
 
     Counted in stored bytes, because an increment without new segments is not free: it holds every position.
     Let a full manifest have F bytes, and the increments after it i1, i2, ...; the next full one comes when
@@ -160,7 +161,7 @@ def full_due(increment: Manifest) -> bool:
 
 
 class Fold:
-    """The fold that adds up manifests, in the order of their numbers, beginning with a full one."""
+    """Adds manifests in the order of their numbers, beginning with a full one."""
 
     def __init__(self) -> None:
         self._newest: Manifest | None = None
@@ -171,16 +172,16 @@ class Fold:
         self._times: dict[TopicInstance, int] = {}  # of the newest record
 
     def add(self, manifest: Manifest, sha256: str = "") -> None:
-        """Add the next manifest, with its object's digest, which the one after it names.
+        """Add the next manifest, with the digest of its object.
 
-        Broken if it does not build on the one before it, or where offsets are covered by nothing, or twice.
+        Broken if it does not build on the previous one, or if offsets are missing or covered twice.
         """
         if manifest.full:
             self._newest, self._segments, self._gaps, self._sums, self._times = None, {}, {}, {}, {}
         elif self._newest is None or manifest.chain.parent != self._newest.number:
             raise Broken(manifest.number, f"builds on snapshot {manifest.chain.parent}, which is lost")
         elif manifest.chain.parent_sha256 != self._sha256:
-            reason = f"builds on another snapshot {manifest.chain.parent} than the one that is there"
+            reason = f"builds on another snapshot {manifest.chain.parent} than the one in the store"
             raise Broken(manifest.number, reason)
         _check(manifest, self._newest)
         self._newest, self._sha256 = manifest, sha256
@@ -202,7 +203,7 @@ class Fold:
             self._gaps.setdefault((gap.topic, gap.instance), []).append(gap)
 
     def snapshot(self) -> Snapshot:
-        """Return the snapshot as folded so far."""
+        """Return the snapshot after the last added manifest."""
         manifest = self._last()
         topics = {topic.name: topic for topic in manifest.topics}
         return Snapshot(
@@ -213,7 +214,7 @@ class Fold:
         )
 
     def summary(self, now: int = 0) -> Summary:
-        """Return a line of what can be relied upon: not what may have expired by `now`, in milliseconds."""
+        """Return the summary of the snapshot, without segments that expired before `now`, in milliseconds."""
         manifest = self._last()
         active = [
             (topic.name, each.number)
@@ -288,7 +289,7 @@ def _check(manifest: Manifest, parent: Manifest | None) -> None:
     lineages = {(topic.name, instance.number) for topic in manifest.topics for instance in topic.instances}
     for bound, of in (("start", manifest.starts), ("position", manifest.positions)):
         for topic, instance in sorted(lineages ^ of.keys()):
-            which = f"no {bound}" if (topic, instance) in lineages else f"a {bound}, but isn't an instance"
+            which = f"no {bound}" if (topic, instance) in lineages else f"a {bound}, but is not an instance"
             raise Broken(manifest.number, f"is damaged: {topic} (g{instance}) has {which}")
     new: dict[tuple[str, int, int], list[Segment | Gap]] = {}
     pieces: Iterable[Segment | Gap] = chain[Segment | Gap](manifest.segments, manifest.gaps)
@@ -310,18 +311,18 @@ def _check(manifest: Manifest, parent: Manifest | None) -> None:
             stored = StoredPartition(*lineage, partition)
             mine = sorted(new.pop(stored, ()), key=_START)
             if begun not in (NOT_READ, start):
-                fault = f"starts at {start}, and one snapshot before at {begun}"
+                fault = f"starts at {start}, but at {begun} in the previous snapshot"
             else:
                 fault = _fault(mine, start if reached == NOT_READ else reached, stop)
             if fault:
                 raise Broken(manifest.number, f"is damaged: {stored} {fault}")
     for stray in new:
-        reason = f"is damaged: {StoredPartition(*stray)} is none of its partitions"
+        reason = f"is damaged: {StoredPartition(*stray)} is not one of its partitions"
         raise Broken(manifest.number, reason)
 
 
 def _fault(pieces: Sequence[Segment | Gap], start: int, stop: int) -> str:
-    """Say why pieces, sorted by their starts, are not one range from `start` to `stop`."""
+    """Return why pieces, sorted by start, do not cover `start` to `stop` exactly once; else empty."""
     for piece in pieces:
         if piece.start > start:
             return f"lacks offsets {start} to {piece.start - 1}"
@@ -332,7 +333,7 @@ def _fault(pieces: Sequence[Segment | Gap], start: int, stop: int) -> str:
         start = piece.stop
     if start < stop:
         return f"lacks offsets {start} to {stop - 1}"
-    return f"has offsets up to {start - 1}, and its position is {stop}" if start > stop else ""
+    return f"has offsets up to {start - 1}, but its position is {stop}" if start > stop else ""
 
 
 def _joined(segments: Iterable[Segment]) -> Iterator[Segment]:

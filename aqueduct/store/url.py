@@ -28,30 +28,33 @@ _URL = re.compile(r"(?P<scheme>\w+)://(?P<name>[^/]*)(?P<path>.*)")
 
 
 def parse(url: str) -> Location:
-    """Parse a store's URL; Refused if it isn't one, without repeating what may hold a secret."""
+    """Parse a store's URL. Refused if it is invalid; the error does not repeat possible secrets."""
     if any(sign in url for sign in "@?#"):
         raise Refused(
             "store-url-invalid",
-            "The store's URL must hold no user, password, query or fragment: secrets belong elsewhere.",
+            "The URL of the store must not contain a user, password, query or fragment. Pass credentials in "
+            "environment variables.",
         )
     match = _URL.fullmatch(url)
     if match is None or match["scheme"] not in ("file", *_NAMED):
         raise Refused(
-            "store-url-invalid", f"The store {url} must begin with s3://, gs://, az://, hdfs:// or file:///."
+            "store-url-invalid",
+            f"The URL of the store, {url}, must begin with s3://, gs://, az://, hdfs:// or file:///.",
         )
     scheme, name, path = match["scheme"], match["name"], _unquote(match["path"]).strip("/")
     if any(part in (".", "..") for part in path.split("/")):
-        raise Refused("store-url-invalid", f"The store {url} must be written without . and .. in its path.")
+        raise Refused("store-url-invalid", f"The URL of the store, {url}, must not have . or .. in its path.")
     if scheme == "file":
         if name or not match["path"]:
             raise Refused(
                 "store-url-invalid",
-                f"The store {url} must be file:/// and an absolute path, with three slashes.",
+                f"The URL of the store, {url}, must be file:/// and an absolute path, with three slashes.",
             )
         return Location("file", "", f"/{path}")
     if not name:
         raise Refused(
-            "store-url-invalid", f"The store {url} names no {_NAMED[scheme]}: {scheme}://NAME/prefix."
+            "store-url-invalid",
+            f"The URL of the store, {url}, has no {_NAMED[scheme]}. Write {scheme}://NAME/prefix.",
         )
     return Location(scheme, name, path)
 

@@ -1,7 +1,7 @@
-"""Names, numbers and sizes of a store, judged before anything is done with them.
+"""Checks of names, numbers and sizes in a store, before they are used.
 
-Who may write into a store may write anything. What is judged here can lead nobody out of the store's folders,
-nor to memory or time without end. Whether it is what a backup wrote, only a signature tells.
+A writer can create any object. After these checks, an object cannot lead outside the store's folders, or need
+unlimited memory or time. Only a signature proves that a backup wrote it.
 """
 
 import re
@@ -28,19 +28,19 @@ _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 def odd_snapshots(
     listed: Mapping[int, Entry], created: Callable[[int], int | None] = lambda _: None
 ) -> dict[int, str]:
-    """Return why snapshots can't be what a backup wrote, by their numbers; `listed`: all, ascending.
+    """Return why no backup can have written these snapshots, by number. `listed`: all, ascending.
 
-    `created` tells when a snapshot was made, in milliseconds, if its manifest can be read. It is asked only
-    where times of the listing explain no hole, as in a copy of a store, where all are new.
+    `created` returns the time in a readable manifest, in milliseconds. It is called only if the times of the
+    listing do not explain missing numbers, as in a copy of a store, where all objects are new.
     """
     odd, before = {}, 0
     for number, entry in listed.items():
         if number < 1 or number > MOST_SNAPSHOTS:
-            odd[number] = "has a number that no backup reaches"
+            odd[number] = "has a number that is too large or too small for a backup"
         elif before and number - before > _most_further(listed, created, before, number):
-            odd[number] = f"follows snapshot {before}, and no backup skips so many numbers"
+            odd[number] = f"follows snapshot {before}, but no backup skips so many numbers"
         elif entry.size > MOST_MANIFEST_BYTES:
-            odd[number] = f"has {entry.size:,} bytes, and no manifest has so many"
+            odd[number] = f"has {entry.size:,} bytes, which is too large for a manifest"
         else:
             before = number
     return odd
@@ -62,40 +62,40 @@ def _most_further(
 
 
 def fault(manifest: Manifest) -> str:
-    """Return the first thing in a manifest that no backup writes; empty: there is none."""
+    """Return the first invalid value in a manifest; empty if all are valid."""
     return next(_faults(manifest), "")
 
 
 def _faults(manifest: Manifest) -> Iterator[str]:
     if reason := _of_chain(manifest.chain):
-        yield f"its place among the others can't be: {reason}"
+        yield f"its chain is invalid: {reason}"
     for field_name in ("created", "started", "ended"):
         if not 0 <= getattr(manifest, field_name) <= LAST_MILLISECOND:
-            yield f"its time ({field_name}) can't be"
+            yield f"its time ({field_name}) is invalid"
     names = {topic.name for topic in manifest.topics}
     pieces = (manifest.segments, manifest.gaps)
     names.update(piece.topic for rows in pieces for piece in rows)
     names.update(topic for topic, _ in manifest.positions)
     for name in sorted(names):
         if not LEGAL_NAME.fullmatch(name):
-            yield f"no topic can be called {name[:40]!r}"
+            yield f"the topic name {name[:40]!r} is invalid"
     yield from _of_topics(manifest)
     yield from _of_positions(manifest)
     yield from _of_segments(manifest)
     yield from _of_gaps(manifest)
     if not _within(manifest.lifecycle.values(), 1, LONG):
-        yield "days of a lifecycle rule can't be"
+        yield "the days of a lifecycle rule are invalid"
     if not _within(
         (stored_offset.offset for group in manifest.every_group for stored_offset in group.offsets), -1, LONG
     ):
-        yield "a group's offset can't be"
+        yield "the offset of a group is invalid"
 
 
 def _of_topics(manifest: Manifest) -> Iterator[str]:
     for topic in manifest.topics:
         factor, numbers = topic.replication_factor, [instance.number for instance in topic.instances]
         if not 1 <= factor <= SHORT or not _within(numbers, 1, LONG):
-            yield f"numbers of topic {topic.name} can't be"
+            yield f"numbers of topic {topic.name} are invalid"
 
 
 def _of_positions(manifest: Manifest) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _of_positions(manifest: Manifest) -> Iterator[str]:
             continue
         for lineage, offsets in of.items():
             if len(offsets) > MOST_PARTITIONS or not _within(offsets, NOT_READ, LONG):
-                yield f"offsets of {lineage[0]} can't be"
+                yield f"offsets of {lineage[0]} are invalid"
 
 
 def _of_gaps(manifest: Manifest) -> Iterator[str]:
@@ -118,14 +118,14 @@ def _of_gaps(manifest: Manifest) -> Iterator[str]:
             and 0 <= gap.start < gap.stop <= LONG
             and 0 <= (gap.expired or 0) <= LAST_MILLISECOND
         ):
-            yield f"a gap of {gap.topic} can't be"
+            yield f"a gap of {gap.topic} is invalid"
 
 
 def _of_chain(position: Chain) -> str:
     if position.base_bytes < 0 or position.increments_bytes < 0:
-        return "sizes before it are negative"
+        return "sizes of earlier manifests are negative"
     if not 0 <= position.base_created <= LAST_MILLISECOND:
-        return "the time of what it builds on can't be"
+        return "the time of its full manifest is invalid"
     if position.base == position.number and position.parent is None:
         return ""
     if position.parent is None or not 1 <= position.parent < position.number:
@@ -157,12 +157,12 @@ def _of_segments(manifest: Manifest) -> Iterator[str]:
     columns = dict(zip(fields, zip(*manifest.segments, strict=True), strict=True))
     for name, (least, most) in _LIMITS.items():
         if not _within(columns[name], least, most):
-            yield f"a segment's {name} can't be"
+            yield f"{name} of a segment is invalid"
     if not _within((expires for expires in columns["expires"] if expires is not None), 0, LAST_MILLISECOND):
-        yield "a segment's expiry can't be"
+        yield "the expiry of a segment is invalid"
     for run in set(columns["run"]):
         if not _RUN.fullmatch(run):
-            yield f"no run can be called {run[:40]!r}"
+            yield f"the run id {run[:40]!r} is invalid"
 
 
 def _within(numbers: Iterable[int], least: int, most: int) -> bool:

@@ -260,13 +260,13 @@ def test_restore_never_follows_symlink_planted_in_shared_folder(
     shared = open_folder / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
-    check = verify.of_some
+    check = verify.damaged_files
 
     def check_late(*arguments: Any) -> Any:
         as_service(Path.symlink_to, shared / "new", victim).join()
         return check(*arguments)
 
-    monkeypatch.setattr(verify, "of_some", check_late)
+    monkeypatch.setattr(verify, "damaged_files", check_late)
     argv = ["files", "restore", *backups, "--to", str(shared / names), "--path", "conf"]
     assert main(argv) == (ExitCode.FAILED if names == "new" else ExitCode.REFUSED)
     assert [path.name for path in shared.iterdir()] == ["new"]

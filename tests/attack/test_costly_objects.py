@@ -78,7 +78,7 @@ def snapshot() -> ZnodeSnapshot:
 
 
 def keep(objects: EditableObjects) -> Kept[ZnodeSnapshot]:
-    return numbered_snapshots.keep(ZnodeSnapshots, objects, snapshot(), 3)
+    return numbered_snapshots.keep_snapshot(ZnodeSnapshots, objects, snapshot(), 3)
 
 
 def packed(content: bytes, end: bytes = b"") -> bytes:
@@ -146,7 +146,7 @@ def test_large_znodes_and_long_access_lists_are_kept(objects: EditableObjects) -
     made = ZnodeSnapshot(
         number=0, created=1, connect="a:1", cluster=None, zxid=1, znodes=znodes, left_out=left_out
     )
-    kept = numbered_snapshots.keep(ZnodeSnapshots, objects, made)
+    kept = numbered_snapshots.keep_snapshot(ZnodeSnapshots, objects, made)
     assert ZnodeSnapshots.open(objects).read().znodes == kept.snapshot.znodes
 
 

@@ -79,7 +79,7 @@ def test_a_forged_manifest(store: Path, key: Key, capsys: Said) -> None:
     signature = path.read_bytes()[-SIGNATURE_BYTES:]
     forged = stores.forge(store, lambda told: told.update(acls=[]))
     path.write_bytes(forged + signature)
-    refused(store, key, capsys, "Snapshot 3 is not what the key")
+    refused(store, key, capsys, "Snapshot 3 has an invalid signature of the key")
 
 
 @pytest.mark.parametrize("at", [0, 20, 100, -1, -64, -80])
@@ -110,7 +110,7 @@ def test_a_snapshot_that_somebody_adds(store: Path, key: Key, capsys: Said) -> N
 
 def test_a_snapshot_that_another_key_signed(tmp_path: Path, key: Key, other: Key, capsys: Said) -> None:
     store = stores.signed(tmp_path / "other", key.signing, key.signing, other.signing)
-    refused(store, key, capsys, "none of the trusted ones")
+    refused(store, key, capsys, "not a trusted key")
 
 
 def test_snapshots_that_change_places(store: Path, key: Key, capsys: Said) -> None:
@@ -118,12 +118,12 @@ def test_snapshots_that_change_places(store: Path, key: Key, capsys: Said) -> No
     two, three = older.read_bytes(), newer.read_bytes()
     older.write_bytes(three)
     newer.write_bytes(two)
-    refused(store, key, capsys, "says that it is snapshot 2")
+    refused(store, key, capsys, "contains snapshot 2")
 
 
 def test_older_snapshot_in_place_of_newest_is_refused(store: Path, key: Key, capsys: Said) -> None:
     stores.snapshot(store, 3).write_bytes(stores.snapshot(store, 2).read_bytes())
-    refused(store, key, capsys, "says that it is snapshot 2")
+    refused(store, key, capsys, "contains snapshot 2")
 
 
 def test_chain_without_middle_snapshot_is_refused(store: Path, key: Key, capsys: Said) -> None:
@@ -201,9 +201,9 @@ def test_keys_that_are_no_use(store: Path, tmp_path: Path, key: Key, capsys: Sai
     )
     curve.chmod(0o600)
     for option, path, why in (
-        ("--signing-key", key.private, "can be read by others"),
+        ("--signing-key", key.private, "can read the key"),
         ("--signing-key", curve, "has no Ed25519 key"),
-        ("--signing-key", tmp_path / "none", "can't be read"),
+        ("--signing-key", tmp_path / "none", "Cannot read the key"),
         ("--trusted-key", key.private, "is not a public key"),
         ("--trusted-key", store / "store.json", "is not a public key"),
     ):

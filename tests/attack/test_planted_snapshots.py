@@ -42,7 +42,7 @@ def snapshot(created: int = 0, cluster: str = "ours") -> ZnodeSnapshot:
 
 def keep(store: Path, key: SigningKey | None = None) -> Kept[ZnodeSnapshot]:
     objects = open_editable(store.as_uri(), private=True)
-    return numbered_snapshots.keep(ZnodeSnapshots, objects, snapshot(), KEEP, EVERYBODY, key)
+    return numbered_snapshots.keep_snapshot(ZnodeSnapshots, objects, snapshot(), KEEP, EVERYBODY, key)
 
 
 def plant(store: Path, number: int, created: int = 0, cluster: str = "ours", data: bytes = b"") -> None:
@@ -143,7 +143,7 @@ def test_backup_with_trusted_keys_adds_no_unsigned_snapshot(store: Path, key: Ke
     keep(store, key.signing)
     objects = open_editable(store.as_uri(), private=True)
     with pytest.raises(Refused) as error:
-        numbered_snapshots.keep(
+        numbered_snapshots.keep_snapshot(
             ZnodeSnapshots, objects, snapshot(), KEEP, Trust(frozenset({key.signing.public}))
         )
     assert error.value.id == "option-required"

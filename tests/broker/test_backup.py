@@ -20,6 +20,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from kit import clients
 from kit.clients import create
+from kit.identifiers import assert_printed
 
 from aqueduct.cli import main
 from aqueduct.common import timestamps
@@ -401,13 +402,13 @@ def test_backup_on_lost_base_requires_past_damage_option(
         for lost in [base] if whole else range(1, base + 1):
             (site.directory / names.snapshot(lost)).unlink(missing_ok=True)
         then = (
-            f"continues after snapshot {base - 1}, the newest undamaged one" if whole else "reads everything"
+            f"continues after snapshot {base - 1}, the newest undamaged one" if whole else "reads all records"
         )
         there = list(site.directory.rglob("snapshots/*"))
         assert run() == 1
         said = capsys.readouterr().err
         assert f"builds on snapshot {base}, which is lost. Nothing was committed." in said
-        assert f"or back up once with --past-damage, which {then}." in said
+        assert f"back up once with --past-damage, which {then}." in said
         assert list(site.directory.rglob("snapshots/*")) == there
         assert run("--past-damage") == 0
         assert values(site.stored(topic)) == expected
@@ -420,7 +421,7 @@ def test_backup_never_replaces_lost_store_id(
     assert site.back_up("--topics", topic) == 0
     (site.directory / "store.json").unlink()
     assert site.back_up("--topics", topic) == 1
-    assert "store.json is lost, but not its snapshots (1). By snapshot 1 " in capsys.readouterr().err
+    assert_printed(capsys.readouterr().err, "store-identity-damaged", "store.json", "snapshot 1")
     assert not (site.directory / "store.json").exists()
 
 
@@ -479,7 +480,7 @@ def test_a_store_of_a_newer_version_is_refused(
     site.directory.mkdir()
     (site.directory / "store.json").write_text('{"format":2,"id":"x"}')
     assert site.back_up("--topics", make_topic()) == 2
-    assert "has format 2, this program knows up to 1: update Aqueduct" in capsys.readouterr().err
+    assert_printed(capsys.readouterr().err, "store-format-unsupported", "format 2")
 
 
 def test_backup_skips_remaining_partitions_when_cluster_stops(

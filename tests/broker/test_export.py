@@ -325,7 +325,7 @@ def test_a_store_that_is_encrypted_and_signed(
     )
     for argv, sentence in (
         (["--trusted-key", f"{tmp_path}/theirs.pem", *opened], "signed"),
-        (trusted, "no private key is given"),
+        (trusted, "no private key was passed"),
         ([*trusted, "--private-key", f"{tmp_path}/host.key"], "is encrypted for"),
     ):
         capsys.readouterr()

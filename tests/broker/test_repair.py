@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec, PartitionMetadata
 from kit import clients
+from kit.identifiers import assert_printed
 
 from aqueduct import cli
 from aqueduct.kafka import client as raw
@@ -185,14 +186,13 @@ def test_it_gets_its_old_id_back(
     with changed.with_id(12):
         clients.wait_for("the end of broker 2", lambda: not changed.led())
         assert None in clients.all_coordinated(changed.first, GROUPS, "lost")
-        assert aqueduct(*back, look=False) == (
-            2,
-            f"aqueduct: [broker-running] A broker uses {changed.folder}. Stop it first. Nothing was done.\n",
-        )
+        code, said = aqueduct(*back, look=False)
+        assert code == 2
+        assert_printed(said, "broker-running", changed.folder)
         code, said = aqueduct("plan")
         assert code == 3
-        assert "second was broker 2 and is broker 12 now: it has logs of 4 partitions of broker 2" in said
-        assert "Best: give second the id 2 back." in said
+        assert "second was broker 2 and is broker 12 now. It has logs of 4 partitions of broker 2" in said
+        assert "give second the id 2 again" in said
         # What becomes of its logs while it has another id.
         strays = [*Path(changed.folder).glob("*-stray")]
         # Beside other findings: a broker that has just started may not answer yet.
@@ -284,9 +284,10 @@ def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Repair
         changed.await_second(12)
         code, said = aqueduct("assign", "--empty", empty)
         assert code == 2
-        assert f"{OFFSETS}-1 cannot be created empty, because broker 2 was not inspected;" in said
+        assert_printed(said, "partition-may-have-logs", f"{OFFSETS}-1", "broker 2")
         code, said = aqueduct("assign", "--empty", "kept:0", *gone)
-        assert (code, said.startswith("aqueduct: [partition-may-have-logs] kept-0 ")) == (2, True)
+        assert code == 2
+        assert_printed(said, "partition-may-have-logs", "kept-0")
         code, said = aqueduct("assign", *gone)
         assert (code, said.splitlines()[1:]) == (
             3,
@@ -321,7 +322,7 @@ def test_leftover_logs_make_no_broker_of_another_one(
         assert [addresses[node].rpartition(":")[0] for node in (1, 2)] == ["127.0.0.1"] * 2
         looks: list[str] = []
         for name, why in (
-            ("first", "kept-0, kept-1 has replicas on both, so these are two brokers"),
+            ("first", "both brokers have replicas of kept-0, kept-1"),
             ("second", "second has the data folders of broker 2"),
         ):
             assert cli.main(["repair", "inspect", "--data-folder", str(tmp_path / name / "data")]) == 0
@@ -394,9 +395,8 @@ def test_no_leader_is_elected_from_incomplete_inspections(
             clients.produce(asked, "kept", (f"one-{n}" for n in range(50)), 0)
         second.process.start()
         clients.wait_for("nobody to lead", lambda: (found := kept()) and found.leader == -1)
-        assert "kept-0 has no leader: broker 2 would lead, but another broker has more of the log." in repair(
-            "elect", look(first, second)
-        )
+        refusal = repair("elect", look(first, second))
+        assert "kept-0 has no leader: broker 2 would become leader, but another broker" in refusal
 
         uninspected = "broker 1 was not inspected; inspect it, too, or pass --lost 1 if its disks are"
         assert (
@@ -411,7 +411,7 @@ def test_no_leader_is_elected_from_incomplete_inspections(
         )
         before = ["--inspection", of_before[0], "--inspection", of_before[1]]
         for command in ("plan", "assign", "elect"):
-            assert "broker 1 ran when it was inspected, but does not serve now;" in repair(command, before)
+            assert "broker 1 ran when it was inspected, but is not registered" in repair(command, before)
             assert "--lost 99: no partition has a replica there." in repair(
                 command, [*before, *("--lost", "99")]
             )

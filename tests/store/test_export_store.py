@@ -16,7 +16,7 @@ import zstandard
 from grown_store import Grown
 from kit import clients, exports
 from kit.exports import Row
-from kit.identifiers import printed, raises
+from kit.identifiers import assert_printed, printed, raises
 from kit.interruption import EITHER, Interruption, steps
 from made_store import BEGAN, segment
 
@@ -334,7 +334,7 @@ def test_full_disk_leaves_no_partial_export_file(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail)
         export(store, to, code=ExitCode.FAILED)
-    assert "can't be written: No space left on device; make room." in capsys.readouterr().err
+    assert_printed(capsys.readouterr().err, "store-request-failed", "No space left on device")
     assert {path.parent.name for path in to.rglob("*") if path.is_file()} <= {"_export", "airports"}
     assert not [*(to / ".writing").iterdir()]
     export(store, to, code=ExitCode.INCOMPLETE)

@@ -258,7 +258,7 @@ def test_no_data_node(hdfs: HdfsServer, store: EditableObjects, monkeypatch: pyt
             hdfs.name_node.kill()
             hdfs.name_node.start()
             hdfs.admin("-safemode", "leave")
-            with raises(Failed, "store-request-failed", "write b", "no DataNode"):
+            with raises(Failed, "store-request-failed", "write b", "DataNodes"):
                 store.create("b", b"x")
     finally:
         hdfs.data_node.start()

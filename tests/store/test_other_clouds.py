@@ -37,10 +37,10 @@ def test_an_endpoint_that_is_not_there(url: str, tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("url", "text", "sentence"),
     [
-        ("az://c", "status: 404 body: <Code>ContainerNotFound</Code>", "names a container that is not there"),
-        ("az://c", "status: 403 body: <Code>AuthenticationFailed</Code>", "refuses these credentials"),
-        ("gs://b", 'status: 403 body: {"errors": [{"reason": "forbidden"}]}', "does not let us write"),
-        ("gs://b", "status: 404", "names a bucket that is not there"),
+        ("az://c", "status: 404 body: <Code>ContainerNotFound</Code>", "has no such container"),
+        ("az://c", "status: 403 body: <Code>AuthenticationFailed</Code>", "rejects these credentials"),
+        ("gs://b", 'status: 403 body: {"errors": [{"reason": "forbidden"}]}', "denies access: write"),
+        ("gs://b", "status: 404", "has no such bucket"),
     ],
 )
 def test_what_they_answer(url: str, text: str, sentence: str) -> None:

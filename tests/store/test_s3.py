@@ -110,7 +110,7 @@ def test_another_store_by_the_same_url_is_refused(s3: Gateway, tmp_path: Path) -
         # As where neither the driver nor its configuration names an endpoint, and the host's own does.
         moved = replace(files, variables=files.variables | other.environment)
         assert elsewhere(moved).startswith(f"On {os.uname().nodename}, {PROVEN} has no store.json")
-        said = f"{PROVEN} is another store on {os.uname().nodename} than on the driver's host: set the end"
+        said = f"On {os.uname().nodename}, {PROVEN} leads to another store"
         (other.bucket("store") / "proven").mkdir()
         (other.bucket("store") / "proven/store.json").write_bytes(b"{}")
         assert elsewhere(moved).startswith(said)
@@ -121,7 +121,7 @@ def test_store_failure_on_host_names_that_host(s3: Gateway) -> None:
     Catalog.open_or_make(open_store(PROVEN))
     with job_files.packed() as files:
         wrong = replace(files, variables=files.variables | {"AWS_SECRET_ACCESS_KEY": "wrong"})
-        assert elsewhere(wrong).startswith(f"On {os.uname().nodename}: The store {PROVEN} refuses these")
+        assert elsewhere(wrong).startswith(f"On {os.uname().nodename}: The store {PROVEN} rejects these")
 
 
 # --- settings ---

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import made_store
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit.identifiers import raises
+from kit.identifiers import assert_printed, raises
 from made_store import batch
 
 from aqueduct import cli
@@ -65,12 +66,12 @@ def test_one_flipped_bit_is_found(shared: Path, path: Path, at: float, bit: int)
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda path: path.unlink(), "has lost {path}, which a snapshot names."),
+        (lambda path: path.unlink(), "{path} is missing in "),
         (lambda path: path.write_bytes(path.read_bytes()[:-1]), "/{path} is damaged: it has "),
-        (lambda path: path.write_bytes(b""), "/{path} is damaged: it has 0 bytes, and should have "),
+        (lambda path: path.write_bytes(b""), "/{path} is damaged: it has 0 bytes instead of "),
         (lambda path: path.write_bytes(path.read_bytes() + b"a"), "/{path} is damaged: it has "),
-        (lambda path: path.write_bytes(path.read_bytes()[::-1]), "/{path} is damaged: its SHA-256 is not "),
-        (lambda path: (path.unlink(), path.mkdir()), "{url}/{path} is damaged: it is a link, "),
+        (lambda path: path.write_bytes(path.read_bytes()[::-1]), "/{path} is damaged: its SHA-256 differs "),
+        (lambda path: (path.unlink(), path.mkdir()), "{url}/{path} is damaged: it is not a regular file"),
     ],
     ids=["missing", "cut", "empty", "longer", "other", "unreadable"],
 )
@@ -157,7 +158,7 @@ class TestWrittenWrongly:
             ({"first_offset": 1}, "first_offset: 0 in it, 1 in the manifest"),
             ({"last_offset": 7}, "last_offset: 8 in it, 7 in the manifest"),
             ({"records": 5}, "records: 4 in it, 5 in the manifest"),
-            ({"unpacked_bytes": 1}, "unpacks to more than the 1 bytes of it"),
+            ({"unpacked_bytes": 1}, "decompresses to more than 1 bytes"),
             ({"max_time": 0}, "max_time: 1388534408000 in it, 0 in the manifest"),
             ({"stop": 8}, "it has offsets outside 0 to 7, which it covers"),
         ],
@@ -217,7 +218,7 @@ class TestCommandLine:
         path.write_bytes(path.read_bytes()[:-9])
         assert cli.main(["verify", "--store", store.as_uri()]) == 1
         said = capsys.readouterr().err
-        assert said.startswith("aqueduct: [snapshot-unusable] Snapshot 3 builds on snapshot 2, which can't ")
+        assert said.startswith("aqueduct: [snapshot-unusable] Snapshot 3 builds on snapshot 2, which cannot ")
         assert path.as_uri() in said
         assert "--snapshot 1" in said
         assert said.count("\n") == 1
@@ -243,8 +244,7 @@ class TestCommandLine:
             shutil.copy(other / names.snapshot(number), store / names.snapshot(number))
         assert cli.main(["verify", "--store", store.as_uri()]) == 1
         told = capsys.readouterr().err
-        assert "Snapshot 3 is of another store: " in told
-        assert f"is of 0123456789abcdef, and store.json of {made_store.ID}." in told
+        assert_printed(told, "snapshot-unusable", "Snapshot 3", "0123456789abcdef", made_store.ID)
         assert ("--snapshot 2" in told) == (not whole)
 
     def test_store_json_is_lost(self, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -252,8 +252,8 @@ class TestCommandLine:
         for verb in ("verify", "snapshots"):
             assert cli.main([verb, "--store", store.as_uri()]) == 1
             told = capsys.readouterr().err
-            assert "store.json is lost, but not its snapshots (3). By snapshot 3 " in told
-        content = told.partition("it should hold ")[2].partition(": write that.")[0]
+            assert_printed(told, "store-identity-damaged", "store.json", "snapshot 3")
+        [content] = re.findall(r"\{.*\}", told)
         (store / "store.json").write_text(f"{content}\n")
         assert cli.main(["verify", "--store", store.as_uri()]) == 0
 
@@ -261,8 +261,8 @@ class TestCommandLine:
         ("arguments", "sentence"),
         [
             ([], "the following arguments are required: --store"),
-            (["--store", "file:///none/at/all"], "There is no backup in file:///none/at/all"),
-            (["--store", FORMAT_1.as_uri(), "--snapshot", "4"], "There is no snapshot 4 in file:///"),
+            (["--store", "file:///none/at/all"], "file:///none/at/all has no backup"),
+            (["--store", FORMAT_1.as_uri(), "--snapshot", "4"], " has no snapshot 4."),
             (["--store", FORMAT_1.as_uri(), "--snapshot", "new"], "--snapshot: 'new' is not a whole number"),
             (["--store", "ftp://a"], "must begin with s3://"),
         ],

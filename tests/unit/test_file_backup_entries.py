@@ -48,7 +48,7 @@ def test_a_staged_copy_is_removed_however_deep(top: Path, tmp_path: Path) -> Non
     own.mkdir()
     parent = os.open(own, os.O_RDONLY)
     try:
-        with staging.staging(parent) as private:
+        with staging.staging_folder(parent) as private:
             os.rename(top, "tree/deep", dst_dir_fd=private)
         assert list(own.iterdir()) == []
     finally:

@@ -52,25 +52,25 @@ def test_backup_builds_on_newest_unless_clock_is_behind(names: set[str], now: in
     new = plan.date_name(now)
     if names and max(names) >= new:
         with raises(Refused, "clock-behind-backup"):
-            plan.base([*names], new)
+            plan.base_date([*names], new)
     else:
-        assert plan.base([*names], new) == (max(names) if names else None)
+        assert plan.base_date([*names], new) == (max(names) if names else None)
 
 
 @given(st.sets(TIMES.map(plan.date_name), min_size=1), TIMES)
 def test_newest_snapshot_before_given_time_is_chosen(names: set[str], time: int) -> None:
     before = [each for each in names if (plan.date_of(each) or 0) <= time]
-    assert plan.at([*names], time) == (max(before) if before else None)
-    assert plan.at([*names], None) == max(names)
+    assert plan.newest_at([*names], time) == (max(before) if before else None)
+    assert plan.newest_at([*names], None) == max(names)
 
 
 def test_a_day_is_taken_to_its_end() -> None:
-    noon = plan.until("2026-11-26T120000Z")
-    assert plan.until("2026-11-26T12:00:00Z") == noon == 1795694400000
-    assert plan.until("2026-11-26") == noon + 12 * 3_600_000 - 1
+    noon = plan.end_time("2026-11-26T120000Z")
+    assert plan.end_time("2026-11-26T12:00:00Z") == noon == 1795694400000
+    assert plan.end_time("2026-11-26") == noon + 12 * 3_600_000 - 1
     for wrong in ("26.11.2026", "2026-13-01", "yesterday"):
         with pytest.raises(ValueError, match="2026-01-31"):
-            plan.until(wrong)
+            plan.end_time(wrong)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_days_weeks_and_months_are_kept() -> None:
 @given(st.lists(st.booleans(), min_size=1, max_size=60), st.integers(1, 5))
 def test_newest_complete_snapshot_is_kept_by_every_policy(whole: list[bool], last: int) -> None:
     pairs = zip(DAYS, whole, strict=False)
-    snapshots = [snapshot(date, () if ok else (("key", "may not be read there"),)) for date, ok in pairs]
+    snapshots = [snapshot(date, () if ok else (("key", "no permission to read it"),)) for date, ok in pairs]
     why = kept(snapshots, KeepPolicy(last=last))
     assert {each.date for each in snapshots[-last:]} <= {*why}
     assert {each.date for each in snapshots if not each.left_out}.isdisjoint(why) == (not any(whole))
@@ -155,23 +155,23 @@ def test_newest_complete_snapshot_is_kept_by_every_policy(whole: list[bool], las
 @pytest.mark.parametrize(
     ("code", "said", "expected"),
     [
-        (255, "Host key verification failed.", "pin its new key"),
+        (255, "Host key verification failed.", "known hosts"),
         (255, "root@kafka-1: Permission denied (publickey).", "authorized_keys"),
-        (255, "ssh: Could not resolve hostname kafka-1: Name or service not known", "name is not known"),
-        (255, "ssh: connect to host kafka-1 port 22: Connection refused", "no ssh server"),
-        (12, "rsync error: Restricted directory does not exist!", "the folder is gone"),
+        (255, "ssh: Could not resolve hostname kafka-1: Name or service not known", "cannot resolve"),
+        (255, "ssh: connect to host kafka-1 port 22: Connection refused", "No SSH server"),
+        (12, "rsync error: Restricted directory does not exist!", "folder does not exist"),
         (
             23,
             'rsync: [sender] change_dir "/etc/kafka" failed: No such file or directory (2)',
-            "the folder is gone",
+            "folder does not exist",
         ),
         (
             11,
             'rsync: [receiver] write failed on "/b/x": No space left on device (28)',
-            "the disk of /backups is full",
+            "disk of /backups is full",
         ),
         (11, 'rsync: [receiver] write failed on "/b/x": Disk quota exceeded (122)', "quota of /backups"),
-        (127, "bash: line 1: rsync: command not found", "install it"),
+        (127, "bash: line 1: rsync: command not found", "Install the package"),
         (
             12,
             "rsync: connection unexpectedly closed (9 bytes received so far) [receiver]",
@@ -183,11 +183,11 @@ def test_newest_complete_snapshot_is_kept_by_every_policy(whole: list[bool], las
             "rsync: [receiver] mknod failed\nrsync error: some files",
             "code 23 (rsync: [receiver] mknod failed)",
         ),
-        (5, "", "code 5 (it said nothing)"),
+        (5, "", "code 5 (no output)"),
     ],
 )
 def test_a_failure_is_a_sentence(code: int, said: str, expected: str) -> None:
-    assert expected in reasons.why(code, said, SOURCE, "/backups")
+    assert expected in reasons.failure_cause(code, said, SOURCE, "/backups")
 
 
 UNREADABLE = 'rsync: [sender] send_files failed to open "/proc/self/fd/3/./a b": Permission denied (13)\n'
@@ -199,11 +199,11 @@ def test_what_may_not_be_read_is_named() -> None:
     said = UNREADABLE + OPENDIR + SUMMARY
     assert reasons.only_unreadable(23, said)
     assert reasons.left_out(said, SOURCE) == (
-        ("a b", "may not be read there"),
-        ("keys", "may not be read there"),
+        ("a b", "no permission to read it"),
+        ("keys", "no permission to read it"),
     )
     vanished = 'file has vanished: "/etc/kafka/x"\n'
-    assert reasons.left_out(vanished, SOURCE) == (("x", "vanished while it was read"),)
+    assert reasons.left_out(vanished, SOURCE) == (("x", "deleted while it was read"),)
 
 
 @pytest.mark.parametrize("said", ["", SUMMARY, UNREADABLE + "rsync: [receiver] chmod failed", "other"])

@@ -77,8 +77,8 @@ def restore_logs(folder: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(lambda folder: seed.put(folder, 1, metadata()), id="restore"),
-        pytest.param(lambda folder: seed.check(folder, 1, metadata()), id="dry-run"),
+        pytest.param(lambda folder: seed.write_seed(folder, 1, metadata()), id="restore"),
+        pytest.param(lambda folder: seed.check_folder(folder, 1, metadata()), id="dry-run"),
         pytest.param(lambda folder: seed.set_aside(folder, broker_only=True), id="set-aside"),
         pytest.param(restore_logs, id="restore-logs"),
     ],
@@ -97,7 +97,7 @@ def test_the_user_of_the_service_is_not_refused(own: Path) -> None:
     if child == 0:
         os.setgid(USER)
         os.setuid(USER)
-        os._exit(0 if seed.put(own, 1, metadata()) else 1)
+        os._exit(0 if seed.write_seed(own, 1, metadata()) else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert (own / "meta.properties").stat().st_uid == USER
 
@@ -106,7 +106,7 @@ def test_symlinks_in_folder_of_root_are_not_followed(top: Path, victim: Path) ->
     data = top / "own"
     data.mkdir()
     (data / "meta.properties.tmp").symlink_to(victim / "shadow")
-    assert seed.put(data, 1, metadata())
+    assert seed.write_seed(data, 1, metadata())
     assert not (data / "meta.properties").is_symlink()
     (data / ".lock").unlink()
     (data / ".lock").symlink_to(victim / "new")

@@ -32,20 +32,20 @@ def after_file(read: ReadPlan) -> ReadPlan:
 
 
 @pytest.mark.parametrize(
-    ("now", "change"),
+    ("now", "change", "fact"),
     [
-        (planned([*BOTH, LATER]), "New since: later-0 (id none) is not known, for the topic is not in the"),
-        (planned([log(0)], [log(0)]), "New since: no broker has a log of flights-1."),
-        (planned([log(0), log(1, damage="it is cut")]), "New since: flights-1 on one is damaged."),
-        (planned(BOTH, None, [2]), "New since: the disks of broker 2 are lost."),
-        (planned(BOTH, None), "New since: nobody looked at broker 2."),
-        (planned([log(0, 9), log(1)], [log(0, 9), log(1)]), "The logs of flights-0 end before where"),
-        (planned(BOTH, BOTH, (), topic_record("more", 2)), "The metadata end at offset 4 of epoch 3;"),
+        (planned([*BOTH, LATER]), "New since", "later-0"),
+        (planned([log(0)], [log(0)]), "New since", "flights-1"),
+        (planned([log(0), log(1, damage="it is cut")]), "New since", "flights-1 on one"),
+        (planned(BOTH, None, [2]), "New since", "broker 2 are lost"),
+        (planned(BOTH, None), "New since", "broker 2"),
+        (planned([log(0, 9), log(1)], [log(0, 9), log(1)]), "logs", "flights-0"),
+        (planned(BOTH, BOTH, (), topic_record("more", 2)), "metadata", "offset 4 of epoch 3"),
     ],
 )
-def test_plan_with_additional_losses_counts_as_change(now: plan.QuorumPlan, change: str) -> None:
-    [found] = [each for each in changes(after_file(read_plan(planned(BOTH))), now) if change in each]
-    assert found
+def test_plan_with_additional_losses_counts_as_change(now: plan.QuorumPlan, change: str, fact: str) -> None:
+    lines = changes(after_file(read_plan(planned(BOTH))), now)
+    assert len([line for line in lines if change in line and fact in line]) == 1
     assert changes(after_file(read_plan(now)), now) == []
 
 
@@ -62,18 +62,18 @@ def test_interrupted_run_continues_without_plan_change() -> None:
         begun, hosts | {"two": [Folder(path="/data", cluster_id="cluster", node_id=2, logs=tuple(BOTH))]}
     )
     assert changes(read, again) == []
-    assert any("nobody looked at broker 2" in each for each in changes(read, plan.plan(begun, hosts)))
+    assert any("broker 2" in each for each in changes(read, plan.plan(begun, hosts)))
 
 
 def test_plan_of_another_cluster_is_a_change() -> None:
     read = replace(read_plan(planned(BOTH)), cluster="other")
-    assert any("is of the cluster other" in each for each in changes(read, planned(BOTH)))
+    assert any("cluster other" in each for each in changes(read, planned(BOTH)))
 
 
 def test_file_that_is_no_plan_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "plan.json"
     command._compare(file, planned(BOTH))
-    assert "No plan was read before" in capsys.readouterr().out
+    assert capsys.readouterr().out, "a note that no plan was compared"
     for content in ("{", '{"cluster": 1}', "[]"):
         file.write_text(content)
         with pytest.raises(Refused) as caught:

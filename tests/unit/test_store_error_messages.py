@@ -28,11 +28,11 @@ def test_a_web_page_of_a_load_balancer_passes(status: int) -> None:
 
 def test_codes_count_more_than_the_status() -> None:
     denied = answer(403, "<Error><Code>AccessDenied</Code></Error>")
-    assert "does not let us read (AccessDenied)" in denied.what
+    assert "denies access: read (AccessDenied)" in denied.what
     assert denied.settings
-    assert "does not let us read (403)" in answer(403).what
+    assert "denies access: read (403)" in answer(403).what
     assert answer(503, "<Error><Code>SlowDown</Code></Error>").passing
-    assert "set AWS_REGION" in answer(301, "<Error><Code>PermanentRedirect</Code></Error>").what
+    assert "AWS_REGION" in answer(301, "<Error><Code>PermanentRedirect</Code></Error>").remedy
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

@@ -12,7 +12,7 @@ from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder
 from aqueduct.recovery.broker_ids.log_comparison import PRODUCER_IDS, sentences
 from aqueduct.recovery.zookeeper import brokers
 from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot
-from aqueduct.recovery.zookeeper.topics import DELETIONS, FATE, PRODUCERS, fitting, undeleted
+from aqueduct.recovery.zookeeper.topics import DELETIONS, FATE, PRODUCERS, correct_snapshot, kept_deletions
 from aqueduct.recovery.zookeeper.znodes import Right, Znode
 
 ACL = (Right(31, "x509", "CN=kafka-old"),)
@@ -64,7 +64,7 @@ def test_deeply_nested_znode_is_malformed() -> None:
     path = "/brokers/topics/flights"
     deep = {**kept.znodes, path: kept.znodes[path]._replace(data=b"[" * 200_000)}
     with raises(Failed, "znode-malformed", path):
-        fitting(replace(kept, znodes=deep), hosts(log(), log()), ())
+        correct_snapshot(replace(kept, znodes=deep), hosts(log(), log()), ())
 
 
 def test_deeply_nested_answer_of_ensemble_is_malformed() -> None:
@@ -78,11 +78,11 @@ def test_deeply_nested_answer_of_ensemble_is_malformed() -> None:
             return (b"[" * 200_000,)
 
     with raises(Failed, "znode-malformed", PLACE):
-        brokers.kept(Session(), PLACE)  # type: ignore[arg-type]
+        brokers.znode_content(Session(), PLACE)  # type: ignore[arg-type]
 
 
 def test_matching_logs_change_only_producer_ids() -> None:
-    found, fitted = fitting(snapshot(), hosts(log(), log()), [])
+    found, fitted = correct_snapshot(snapshot(), hosts(log(), log()), [])
     assert not found.differs
     assert [*sentences(found, FATE)] == []
     changed = [path for path, each in fitted.znodes.items() if each != snapshot().znodes[path]]
@@ -98,49 +98,51 @@ def test_matching_logs_change_only_producer_ids() -> None:
 
 def test_existing_state_overrides_that_of_snapshot() -> None:
     newer = {PLACE: json.dumps(STATE | {"leader": 12, "leader_epoch": 6, "isr": [12]}).encode()}
-    found, fitted = fitting(snapshot(), hosts(log(), log(30, epoch=6)), [], newer)
+    found, fitted = correct_snapshot(snapshot(), hosts(log(), log(30, epoch=6)), [], newer)
     assert (found.corrected, fitted.znodes[PLACE].data) == ((), newer[PLACE])
     for begin, kept in ((5000, False), (PRODUCER_IDS * 3, True)):
         block = json.dumps({"version": 1, "block_start": str(begin), "block_end": str(begin + 999)}).encode()
-        _, fitted = fitting(snapshot(), hosts(log(), log()), [], {PRODUCERS: block})
+        _, fitted = correct_snapshot(snapshot(), hosts(log(), log()), [], {PRODUCERS: block})
         assert (fitted.znodes[PRODUCERS].data == block) is kept
 
 
 def test_foreign_znode_among_topics_stays_unchanged() -> None:
     strange = Znode("/brokers/topics/tooling", None, ACL, 1)
     kept = snapshot()
-    _, fitted = fitting(replace(kept, znodes={**kept.znodes, strange.path: strange}), hosts(log(), log()), [])
+    _, fitted = correct_snapshot(
+        replace(kept, znodes={**kept.znodes, strange.path: strange}), hosts(log(), log()), []
+    )
     assert fitted.znodes[strange.path] == strange
 
 
 def test_furthest_log_leads_in_new_highest_epoch() -> None:
     unclean = STATE | {"leader_recovery_state": 1}
-    _, fitted = fitting(snapshot(state=unclean), hosts(log(), log(30, epoch=9)), [])
+    _, fitted = correct_snapshot(snapshot(state=unclean), hosts(log(), log(30, epoch=9)), [])
     assert state_of(fitted) == STATE | {"leader": 12, "leader_epoch": 10, "isr": [12]}
-    _, fitted = fitting(snapshot(), hosts(log(), None), [])
+    _, fitted = correct_snapshot(snapshot(), hosts(log(), None), [])
     assert state_of(fitted) == STATE | {"leader": 11, "leader_epoch": 5, "isr": [11]}
 
 
 def test_whose_disks_are_lost_leads_nothing() -> None:
-    found, fitted = fitting(snapshot(), {"host-12": hosts(None, log())["host-12"]}, [11])
+    found, fitted = correct_snapshot(snapshot(), {"host-12": hosts(None, log())["host-12"]}, [11])
     assert found.differs
     assert state_of(fitted) == STATE | {"leader": 12, "leader_epoch": 5, "isr": [12]}
     assert found.unseen == ()
-    found, _ = fitting(snapshot(), {"host-12": hosts(None, log())["host-12"]}, [])
+    found, _ = correct_snapshot(snapshot(), {"host-12": hosts(None, log())["host-12"]}, [])
     assert found.unseen == (11,)
 
 
 @pytest.mark.parametrize(("in_znode", "on_disk"), [("", "id"), ("id", ""), ("", "")])
 def test_topic_or_log_without_id_matches_by_name(in_znode: str, on_disk: str) -> None:
     topic = {"partitions": {"0": [11, 12]}, "version": 1} | ({"topic_id": in_znode} if in_znode else {})
-    found, _ = fitting(snapshot(topic), hosts(log(topic_id=on_disk), log(topic_id=on_disk)), [])
+    found, _ = correct_snapshot(snapshot(topic), hosts(log(topic_id=on_disk), log(topic_id=on_disk)), [])
     assert not found.differs
 
 
 def test_logs_of_recreated_topic_are_unknown() -> None:
-    found, _ = fitting(snapshot(), hosts(log(topic_id="other"), log(topic_id="other")), [])
+    found, _ = correct_snapshot(snapshot(), hosts(log(topic_id="other"), log(topic_id="other")), [])
     [unknown] = found.unknown
-    assert unknown.why == "another topic of this name is"
+    assert "another topic" in unknown.why
     assert found.empty == (TopicPartition("flights", 0),)
 
 
@@ -149,22 +151,22 @@ def test_pending_deletion_spares_recreated_topic() -> None:
     paths = [f"{DELETIONS}/{name}" for name in ("flights", "gone")]
     marks = {path: Znode(path, None, ACL, 7) for path in paths}
     of = replace(whole, znodes=whole.znodes | marks)
-    _, fitted = fitting(of, hosts(log(topic_id="other"), log(topic_id="other")), [])
+    _, fitted = correct_snapshot(of, hosts(log(topic_id="other"), log(topic_id="other")), [])
     assert of.znodes.keys() - fitted.znodes.keys() == {paths[0]}
-    assert undeleted(of, fitted).startswith("NOT deleted: flights, as was begun in the snapshot")
-    _, fitted = fitting(of, hosts(log(), log()), [])
+    assert kept_deletions(of, fitted).startswith("NOT deleted: flights.")
+    _, fitted = correct_snapshot(of, hosts(log(), log()), [])
     assert fitted.znodes.keys() == of.znodes.keys()
-    assert undeleted(of, fitted) == ""
+    assert kept_deletions(of, fitted) == ""
 
 
 def test_partition_under_creation_has_no_state() -> None:
     whole = snapshot()
     znodes = {path: each for path, each in whole.znodes.items() if path != PLACE}
-    found, _ = fitting(replace(whole, znodes=znodes), hosts(log(), None), [])
+    found, _ = correct_snapshot(replace(whole, znodes=znodes), hosts(log(), None), [])
     [unknown] = found.unknown
-    assert unknown.why == "the partition is not"
+    assert "the partition" in unknown.why
     [sentence] = sentences(found, FATE)
-    assert "Do it before partitions are added, too: those begin with them" in sentence
+    assert FATE in sentence
 
 
 def test_what_no_broker_wrote_and_no_cluster_s() -> None:
@@ -176,9 +178,9 @@ def test_what_no_broker_wrote_and_no_cluster_s() -> None:
     ):
         znode = of.znodes[path]._replace(data=content.encode())
         with raises(Failed, "znode-malformed") as failed:
-            fitting(replace(of, znodes={**of.znodes, path: znode}), hosts(log(), log()), [])
+            correct_snapshot(replace(of, znodes={**of.znodes, path: znode}), hosts(log(), log()), [])
         assert path in str(failed.value)
     with raises(Refused, "snapshot-without-cluster"):
-        fitting(snapshot(cluster=None), hosts(log(), log()), [])
+        correct_snapshot(snapshot(cluster=None), hosts(log(), log()), [])
     with raises(Refused, "cluster-mismatch", "other"):
-        fitting(snapshot(cluster="other"), hosts(log(), log()), [])
+        correct_snapshot(snapshot(cluster="other"), hosts(log(), log()), [])

@@ -151,12 +151,9 @@ def test_no_record_is_cut_off(lost: Estate, aqueduct: Run) -> None:
         looks = lost.looks(aqueduct, 11, 12)
         code, said = aqueduct(*restore, *looks)
         assert code == 3, said
-        assert "NOT known: later-0 (id " in said
+        assert "NOT known: later-0 (topic id " in said
         assert "DAMAGED: kept-1 on broker-11: " in said
-        assert (
-            "Broker 11 has the longest logs and becomes leader of: kept-0, kept-1, other-0; 12, in sync"
-            in said
-        )
+        assert "Broker 11 has the longest logs and becomes leader of: kept-0, kept-1, other-0. " in said
         assert "Existing znodes are overwritten to match the logs: /brokers/topics/kept/" in said
         assert "0 znodes created, 4 overwritten" in said
         code, said = aqueduct(*restore, *looks)

@@ -19,7 +19,7 @@ from aqueduct.mirror.reconcile.flow import ComparedFlow, ComparedLane, ComparedT
 from aqueduct.mirror.reconcile.stored import ComparedEnd, StoredEnd, narrowed
 from aqueduct.mirror.reconcile.verdict import Difference, Verdict
 from aqueduct.store.backends import open_store
-from aqueduct.store.catalog import still_there
+from aqueduct.store.catalog import check_not_removed
 from aqueduct.work import sampling
 from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.progress import Size, note
@@ -48,7 +48,7 @@ def compare(flow: ComparedFlow, every: Sequence[ComparedLane], workers: Workers)
     except Failed:
         for end in flow.ends:
             if isinstance(end, StoredEnd):
-                still_there(open_store(end.url), end.snapshot)
+                check_not_removed(open_store(end.url), end.snapshot)
         raise
     return verdicts
 

@@ -1,1 +1,1 @@
-"""Brokers whose ids were changed: bring their partitions back, with the logs that their data folders have."""
+"""Repair of brokers whose ids were changed: their partitions get the logs in their data folders again."""

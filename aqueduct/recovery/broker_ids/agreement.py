@@ -1,6 +1,6 @@
-"""The plan of a repair that an operator has read, and what the confirmed run does beside it. Pure.
+"""Comparison of the repair plan that an operator read with the plan of the confirmed run. Pure.
 
-Allowed differences: less to repair, as after an interrupted run, and logs that have grown.
+Allowed differences: fewer partitions to repair, as after an interrupted run, and longer logs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,22 +20,22 @@ class RepairPlanUnreadable(Refused):
 
 
 class RepairPlanChanged(Refused):
-    """The error of a confirmed run whose plan is not the one that was read."""
+    """The error of a confirmed run whose plan differs from the plan that the operator read."""
 
     id = "repair-plan-changed"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadRepair:
-    """What a plan said will be repaired and is lost; its file has these fields."""
+    """The repairs and losses of a plan, as the file of the plan lists them."""
 
     cluster: str
     changed: tuple[str, ...]
-    partitions: tuple[str, ...]  # all that were listed: an interrupted run changes why they are
+    partitions: tuple[str, ...]  # all listed ones: an interrupted run can change the reason
     empty: tuple[str, ...]
     damaged: tuple[str, ...]
     lost_folders: tuple[str, ...]
-    furthest: Mapping[str, tuple[int, int]]  # by partition: epoch and end of the log that goes furthest
+    furthest: Mapping[str, tuple[int, int]]  # by partition: epoch and end of the longest log
 
 
 def read_repair(cluster_id: str, repair: RepairPlan, hosts: Mapping[str, Sequence[Folder]]) -> ReadRepair:
@@ -44,7 +44,7 @@ def read_repair(cluster_id: str, repair: RepairPlan, hosts: Mapping[str, Sequenc
     furthest: dict[TopicPartition, tuple[int, int]] = {}
     for log in (log for folders in hosts.values() for folder in folders for log in folder.logs):
         if log.partition in listed:
-            furthest[log.partition] = max(log.far, furthest.get(log.partition, log.far))
+            furthest[log.partition] = max(log.epoch_and_end, furthest.get(log.partition, log.epoch_and_end))
     return ReadRepair(
         cluster=cluster_id,
         changed=tuple(
@@ -59,14 +59,14 @@ def read_repair(cluster_id: str, repair: RepairPlan, hosts: Mapping[str, Sequenc
 
 
 def changes(read: ReadRepair, now: ReadRepair, lead: Sequence[TopicPartition]) -> list[str]:
-    """Return why the plan of now is not the one that was read, a sentence each; empty if it does no more.
+    """Return a sentence for each change that the read plan does not contain; empty if there is none.
 
-    `lead`: the partitions that get leaders by the plan of now.
+    `lead`: the partitions for which the current plan elects leaders.
     """
     if now.cluster != read.cluster:
         return [
             (
-                f"The plan that was read is of the cluster {read.cluster}, but this plan is of the cluster "
+                f"The plan that was read belongs to cluster {read.cluster}, but this plan belongs to cluster "
                 f"{now.cluster}."
             )
         ]

@@ -1,4 +1,4 @@
-"""The logs in a broker's data folder: how far each goes, and those that the broker set aside."""
+"""The logs in a broker's data folder: where each log ends, and which are stray."""
 
 import fcntl
 import os
@@ -19,25 +19,25 @@ COMMITTED = "replication-offset-checkpoint"
 SEGMENT = re.compile(r"[0-9]+\.log")
 LED = "leader-epoch-checkpoint"
 TORN = (
-    f"the folder's {COMMITTED} is incomplete, so it is unknown which log lacks committed records. "
-    "If you know that no log does, move this file away."
+    f"the folder's {COMMITTED} is incomplete, so the command cannot check whether logs lack committed "
+    "records. If you are sure that no log lacks records, move this file to another folder."
 )
 LOCK = "hhqqi4x"  # struct flock of 64 bits: kind, from where, start, length (0: all), process
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiskLog:
-    """A partition's log on a disk, by its newest segment that has a batch: older ones aren't read.
+    """A partition's log on a disk. Only its newest segment with a batch is read.
 
-    `end` is the offset after its last whole batch before any damage, which is where a broker cuts it; `epoch`
-    is the last one in which it was led till there, -1 if that isn't known. Up to `committed` all replicas in
-    sync had it, by what the broker wrote down last; 0 if it did not.
+    `end`: the offset after the last complete batch before any damage; a broker truncates the log there.
+    `epoch`: the leader epoch at the end, -1 if it is unknown. `committed`: the high watermark that the broker
+    stored last, 0 if it stored none.
     """
 
     partition: TopicPartition
     folder: str
     stray: bool
-    topic_id: str  # as Kafka writes it; empty: of a time before ids (KIP-516)
+    topic_id: str  # as Kafka writes it; empty: the topic is older than topic ids (KIP-516)
     end: int
     epoch: int
     bytes: int
@@ -45,8 +45,8 @@ class DiskLog:
     committed: int = 0
 
     @property
-    def far(self) -> tuple[int, int]:
-        """Return what is greater for who has more of one log (KIP-101)."""
+    def epoch_and_end(self) -> tuple[int, int]:
+        """Return leader epoch and end. They are greater for the longer one of two logs (KIP-101)."""
         return self.epoch, self.end
 
 
@@ -54,8 +54,8 @@ class DiskLog:
 class Folder:
     """A folder of `log.dirs`, with its logs.
 
-    `time` is when all of them had been read (RFC 3339), `running` whether a broker used the folder then;
-    empty and None: of a former version. `lost`: its disk is gone, with the logs that it had.
+    `time`: when the inspection ended (RFC 3339). `running`: whether a broker used the folder then. Former
+    versions of Aqueduct stored neither: empty and None. `lost`: the disk of the folder is lost.
     """
 
     path: str
@@ -67,11 +67,11 @@ class Folder:
     lost: bool = False
 
 
-def look(path: Path, *, running: bool | None = None) -> Folder:
-    """Read whose a data folder is, and each of its logs; Refused if it can't be.
+def inspect_folder(path: Path, *, running: bool | None = None) -> Folder:
+    """Inspect a data folder: its cluster, its broker and its logs. Refused if it cannot be read.
 
-    Where a broker wrote down what was committed, and that isn't whole any more, all logs but strays are
-    damaged: nobody can tell whether they lack their ends.
+    If the checkpoint of high watermarks is incomplete, all logs except strays count as damaged, because
+    missing records at their ends would not be noticed.
     """
     meta, checkpoint = data_folder.read(path), path / COMMITTED
     try:
@@ -97,17 +97,21 @@ def look(path: Path, *, running: bool | None = None) -> Folder:
     )
 
 
-def without(path: Path, others: Sequence[Folder]) -> Folder:
-    """Return a folder that a broker has lost, as what its `others` say of it; Refused if it is not lost."""
+def lost_folder(path: Path, others: Sequence[Folder]) -> Folder:
+    """Return a lost folder of a broker, with the ids from its `others`. Refused if it is not lost."""
     if not others:
         raise Refused(
             "lost-folder-invalid",
-            f"{path} is lost, but no other folder identifies its broker. Pass --data-folder.",
+            f"Cannot find the broker of the lost folder {path}, because no other folder of this broker was "
+            "passed. Pass one with --data-folder.",
         )
     try:
         names = [file.name for file in path.iterdir()] if path.exists() else []
     except OSError as error:
-        raise Refused("lost-folder-invalid", f"Cannot read {path}: {error.strerror}.") from None
+        raise Refused(
+            "lost-folder-invalid",
+            f"Cannot read {path}: {error.strerror}. Run the command as the user of the broker.",
+        ) from None
     if kept := sorted(set(names) - {"lost+found", ".lock"}):
         raise Refused(
             "lost-folder-invalid",
@@ -127,10 +131,10 @@ def without(path: Path, others: Sequence[Folder]) -> Folder:
     )
 
 
-def in_use(path: Path) -> bool:
-    """Tell whether a broker holds the lock of a data folder; Refused if that can't be asked.
+def is_in_use(path: Path) -> bool:
+    """Return whether a broker holds the lock of a data folder. Refused if the lock cannot be read.
 
-    A process that holds the lock itself loses it by this, for it closes the file.
+    Do not call this in a process that holds the lock: closing the file releases it.
     """
     lock = path / ".lock"
     try:
@@ -158,9 +162,9 @@ def _logs(path: Path, committed: Mapping[TopicPartition, int]) -> Iterator[DiskL
 
 
 def _committed(checkpoint: Path) -> dict[TopicPartition, int] | None:
-    """Read the high watermarks that a broker writes down each five seconds, and when it stops.
+    """Read the high watermarks, which a broker stores every five seconds and when it stops.
 
-    Lines of topic, partition and offset. Empty where there is none, None if it isn't whole.
+    A line has a topic, a partition and an offset. Empty without a file; None if the file is incomplete.
     """
     try:
         return {
@@ -171,7 +175,7 @@ def _committed(checkpoint: Path) -> dict[TopicPartition, int] | None:
 
 
 def _emptied(checkpoint: Path, logs: Iterable[DiskLog]) -> bool:
-    """Tell whether an empty checkpoint was written to: in a new folder it is made so, before any log."""
+    """Return whether a checkpoint lost its content. A new folder has an empty one, older than any log."""
     if not checkpoint.exists() or checkpoint.stat().st_size:
         return False
     made = (file.stat().st_mtime_ns for log in logs for file in (checkpoint.parent / log.folder).iterdir())
@@ -179,27 +183,26 @@ def _emptied(checkpoint: Path, logs: Iterable[DiskLog]) -> bool:
 
 
 def _led(checkpoint: Path, end: int) -> int:
-    """Read the last epoch in which somebody led up to a log's end; -1 if that isn't known.
+    """Read the last leader epoch up to a log's end; -1 if unknown. ValueError if the file is incomplete.
 
-    A log whose records have all expired has no batch that tells it. Lines of an epoch and the offset at which
-    it began: a later one is of records that the log has lost, and a broker drops it (KIP-101). ValueError if
-    it isn't whole.
+    A log whose records have all expired has no batch with an epoch. A line has an epoch and its first offset.
+    An epoch that begins after the log's end belongs to lost records, and a broker drops it (KIP-101).
     """
     begun = [(int(start), int(epoch)) for epoch, start in _lines(checkpoint)]
     return max((epoch for start, epoch in begun if start <= end), default=-1)
 
 
 def _lines(checkpoint: Path) -> list[list[str]]:
-    """Read what a checkpoint has after a line with its version, and one with the number of what follows.
+    """Read a checkpoint's entries. A line with its version and one with the number of entries precede them.
 
-    Nothing where there is none, or it is empty; ValueError where it isn't as a broker writes it whole.
+    Empty if the file does not exist or is empty; ValueError if it is incomplete.
     """
     try:
         lines = checkpoint.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return []
     if lines and (len(lines) < 2 or lines[0] != "0" or int(lines[1]) != len(lines[2:])):
-        raise ValueError(f"{checkpoint} is not whole")
+        raise ValueError(f"{checkpoint} is incomplete")
     return [line.split() for line in lines[2:]]
 
 
@@ -208,11 +211,11 @@ def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -
     topic_id, damage = _topic_id(folder / "partition.metadata")
     if strange := [segment.name for segment in segments if not SEGMENT.fullmatch(segment.name)]:
         damage = (
-            f"{some(strange)}: this is not the name of a log segment, and a broker does not start with it."
+            f"{some(strange)} is not a valid name of a log segment. A broker does not start with this file."
         )
         segments = [segment for segment in segments if segment.name not in strange]
     end, epoch = 0, -1
-    for segment in reversed(segments):  # the newest one that has a batch tells where the log ends
+    for segment in reversed(segments):  # the log ends in the newest one that has a batch
         last, error = data_folder.last_batch(segment)
         damage = f"{segment.name}: {error}" if error else damage
         end = max(end, int(segment.stem), last.last_offset + 1 if last else 0)
@@ -243,7 +246,7 @@ def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -
 
 
 def _topic_id(metadata: Path) -> tuple[str, str]:
-    """Read a topic's id, and say what is wrong with the file that has it; both are empty without one."""
+    """Read a topic's id from its file; return it and the file's fault. Both are empty without a file."""
     try:
         topic_id = parse_properties(metadata.read_text(encoding="utf-8").replace(": ", "=")).get("topic_id")
     except FileNotFoundError:

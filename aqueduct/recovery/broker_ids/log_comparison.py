@@ -1,11 +1,11 @@
-"""Metadata that are older than the logs on brokers' disks: what they don't know, and what makes them fit.
+"""Comparison of restored metadata with newer logs on brokers' disks, and the corrections of the metadata.
 Pure.
 
-Where a log goes further than the metadata know, brokers that start with them would lose of it, or stand
-still. A leader whose epoch is older than its followers' logs can't tell them where they agree (KIP-101). One
-that was in sync then, and is not any more, makes the others cut off what they have committed. So such a
-partition begins with the replica that goes furthest, in an epoch above all. What was committed is not asked:
-a broker writes that down each five seconds, and one that was killed had acknowledged more since.
+If a log is longer than the metadata assume, brokers that start with these metadata truncate it, or wait. A
+leader with an older epoch than the logs of its followers cannot find their common end (KIP-101). A leader
+that was in sync then, but is not now, makes its followers truncate committed records. So such a partition
+starts with the replica that has the longest log, in an epoch above all others. The stored high watermarks are
+not used: a broker stores them every five seconds, and a killed broker has acknowledged more records since.
 """
 
 from collections import defaultdict
@@ -19,14 +19,14 @@ from aqueduct.errors import Refused
 from aqueduct.kafka.diagnosis import GROUPS
 from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder
 
-# What producers were given since the metadata were written is less: brokers ask for a thousand at once. One
-# that gets an id for the second time is taken for the one that had it, and is not written twice (KIP-98).
+# Producers got fewer ids than this since the metadata were written: brokers request a thousand at once. A
+# producer that got an id twice would be mistaken for its first owner, and its records dropped (KIP-98).
 PRODUCER_IDS = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownPartition:
-    """A partition as metadata know it."""
+    """A partition in the metadata."""
 
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
@@ -36,27 +36,27 @@ class KnownPartition:
 
 # A broker stopped while it moved a log from one of its disks to another (KIP-113).
 TWICE = (
-    "another folder of the broker's log.dirs also has this partition, and the broker does not "
-    "start with both: move the shorter log away."
+    "another folder of the broker's log.dirs also has a log of this partition. The broker does not start "
+    "with both. Move the shorter log to another place."
 )
 
-ANOTHER = "another topic of this name is"  # in the metadata, with another id
+ANOTHER = "the metadata have another topic of this name"  # with another id
 
 Known = TypeVar("Known", bound=KnownPartition, covariant=True)
 
 
 @dataclass(frozen=True)
 class KnownTopic(Generic[Known]):
-    """A topic as metadata know it."""
+    """A topic in the metadata."""
 
     name: str
-    topic_id: str  # empty: of a time before ids (KIP-516)
+    topic_id: str  # empty: the topic is older than topic ids (KIP-516)
     partitions: Mapping[int, Known]
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnknownLogs:
-    """Logs of one topic that the metadata don't know."""
+    """Logs of one topic that are not in the metadata."""
 
     topic: str
     topic_id: str
@@ -66,50 +66,50 @@ class UnknownLogs:
 
 @dataclass(frozen=True, kw_only=True)
 class Corrected:
-    """A partition of which disks have more than the metadata know, and who leads it in which epoch."""
+    """A partition with longer logs than the metadata assume, and its corrected leader and leader epoch."""
 
     partition: TopicPartition
     topic_id: str
     leader: int
     leader_epoch: int
-    lacking: tuple[int, ...]  # in sync by the metadata, and without the leader's end
+    lacking: tuple[int, ...]  # in sync according to the metadata, but not with the leader's log
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
-    """What a comparison of metadata with logs found."""
+class LogComparison:
+    """The outcome of a comparison of metadata with logs."""
 
     unknown: tuple[UnknownLogs, ...]
-    empty: tuple[TopicPartition, ...]  # known, and no broker has a log of them
+    empty: tuple[TopicPartition, ...]  # in the metadata, but without a log on any broker
     corrected: tuple[Corrected, ...]
     damaged: tuple[tuple[str, DiskLog], ...]
     aside: int  # logs that brokers had set aside before
-    lost: tuple[int, ...]  # brokers that have no logs any more
-    lost_folders: tuple[str, ...]  # of brokers that have others, with their hosts
-    nowhere: str  # which are said to be lost, and have no replica; empty if none
-    unseen: tuple[int, ...]  # brokers with replicas whose folders were not looked at
-    committed: Mapping[TopicPartition, int]  # up to which offset all replicas in sync had them
-    furthest: Mapping[TopicPartition, tuple[int, int]]  # epoch and end of the log that goes furthest
+    lost: tuple[int, ...]  # brokers whose disks are lost
+    lost_folders: tuple[str, ...]  # of brokers that have other folders, with their hosts
+    lost_without_replicas: str  # a sentence about lost brokers without replicas; empty if there is none
+    unseen: tuple[int, ...]  # brokers with replicas whose folders were not inspected
+    committed: Mapping[TopicPartition, int]  # the highest stored high watermark
+    furthest: Mapping[TopicPartition, tuple[int, int]]  # epoch and end of the longest log
 
     @property
     def differs(self) -> bool:
-        """Tell whether something will not be as it was."""
+        """Return whether logs or partitions are lost or unknown."""
         lost = self.lost or self.lost_folders
         return bool(self.unknown or self.empty or self.damaged or lost or self.unseen)
 
 
-def fit(
+def compare_logs(
     cluster: str,
     topics: Collection[KnownTopic[KnownPartition]],
     hosts: Mapping[str, Sequence[Folder]],
     lost: Collection[int] = (),
     *,
     without_ids: bool = False,
-) -> Fit:
-    """Compare what metadata know with the logs on brokers' disks; Refused for folders of another cluster.
+) -> LogComparison:
+    """Compare metadata with the logs on brokers' disks. Refused for folders of another cluster.
 
-    Brokers that are `lost` have no log any more: none of them leads where another one has records.
-    `without_ids`: brokers take a log for a topic's by its name, where one of both has no id.
+    `lost` brokers have no logs: they never become leader of a partition of which another broker has records.
+    `without_ids`: if a log or its topic has no topic id, the log belongs to the topic of the same name.
     """
     refuse_lost(hosts, lost)
     _refuse_other_clusters(cluster, hosts)
@@ -122,13 +122,13 @@ def fit(
             its_own = logs.of_partitions.get(partition, {})
             committed[partition] = max((log.committed for log in its_own.values()), default=0)
             if its_own:
-                furthest[partition] = max(log.far for log in its_own.values())
-            if fitting := _corrected(partition, topic.topic_id, state, its_own, seen):
-                corrected.append(fitting)
+                furthest[partition] = max(log.epoch_and_end for log in its_own.values())
+            if correction := _corrected(partition, topic.topic_id, state, its_own, seen):
+                corrected.append(correction)
             elif not its_own and seen >= set(state.replicas):
                 empty.append(partition)
     replicas = {node for topic in topics for state in topic.partitions.values() for node in state.replicas}
-    return Fit(
+    return LogComparison(
         unknown=tuple(
             UnknownLogs(topic=topic, topic_id=topic_id, why=reason, logs=tuple(unknown))
             for (topic, topic_id, reason), unknown in sorted(logs.unknown.items())
@@ -139,7 +139,7 @@ def fit(
         aside=logs.aside,
         lost=tuple(sorted(replicas.intersection(lost))),
         lost_folders=lost_folders(hosts),
-        nowhere=nowhere(lost, replicas),
+        lost_without_replicas=lost_without_replicas(lost, replicas),
         unseen=tuple(sorted(replicas - seen)),
         committed=committed,
         furthest=furthest,
@@ -151,15 +151,15 @@ def _refuse_other_clusters(cluster: str, hosts: Mapping[str, Sequence[Folder]]) 
         if folder.cluster_id != cluster:
             raise Refused(
                 "cluster-mismatch",
-                f"{folder.path} of {host} belongs to the cluster {folder.cluster_id}, but the "
-                f"metadata belong to the cluster {cluster}. Pass a store of the cluster of the "
-                "folders. Nothing was done.",
+                f"{folder.path} of {host} belongs to cluster {folder.cluster_id}, but the metadata belong to "
+                f"cluster {cluster}. Pass a store with the metadata of cluster {folder.cluster_id}. Nothing "
+                "was done.",
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _SortedLogs:
-    """The logs on all disks, by what metadata know of them."""
+    """The logs on all disks, sorted by what the metadata contain of them."""
 
     of_partitions: Mapping[TopicPartition, Mapping[int, DiskLog]]  # of known ones, by broker
     unknown: Mapping[tuple[str, str, str], Sequence[tuple[str, DiskLog]]]  # by topic, its id, and why
@@ -192,7 +192,7 @@ def _sorted_logs(
                 its_own = of_partitions[log.partition]
                 if other := its_own.get(folder.node_id):
                     damaged.append((host, replace(log, damage=TWICE)))
-                its_own[folder.node_id] = max(log, other or log, key=lambda copy: copy.far)
+                its_own[folder.node_id] = max(log, other or log, key=lambda copy: copy.epoch_and_end)
                 damaged += [(host, log)] if log.damage else []
     return _SortedLogs(of_partitions=of_partitions, unknown=unknown, damaged=damaged, aside=aside)
 
@@ -206,20 +206,20 @@ def lost_folders(hosts: Mapping[str, Sequence[Folder]]) -> tuple[str, ...]:
     )
 
 
-def nowhere(lost: Collection[int], replicas: Collection[int]) -> str:
-    """Say which brokers that are said to be lost have no replica, as with a wrong id; empty if none."""
+def lost_without_replicas(lost: Collection[int], replicas: Collection[int]) -> str:
+    """Return a sentence about `lost` brokers without replicas, such as wrong ids; empty if there is none."""
     wrong = sorted(set(lost) - set(replicas))
-    return f"--lost {some(wrong)}: no partition has a replica there." if wrong else ""
+    return f"--lost {some(wrong)}: no partition has a replica there. Check the broker ids." if wrong else ""
 
 
 def refuse_lost(hosts: Mapping[str, Sequence[Folder]], lost: Collection[int]) -> None:
-    """Refuse folders of brokers that are said to have none any more."""
+    """Refuse folders of brokers whose disks are declared as lost."""
     for host, folder in ((host, folder) for host, folders in hosts.items() for folder in folders):
         if folder.node_id in lost:
             raise Refused(
                 "lost-broker-has-logs",
                 f"{folder.path} of {host} has the logs of broker {folder.node_id}, but --lost "
-                "lists this broker. Nothing was done.",
+                "lists this broker. Remove the broker from --lost. Nothing was done.",
             )
 
 
@@ -229,13 +229,13 @@ def _strange(
     log: DiskLog,
     node: int,
 ) -> str:
-    """Say why a log is none of its broker's (LogManager.isStrayReplica); empty if it is."""
+    """Return why a log is not of its broker by the metadata (LogManager.isStrayReplica); else empty."""
     if topic is None:
-        return ANOTHER if named else "the topic is not"
+        return ANOTHER if named else "the metadata do not have the topic"
     state = topic.partitions.get(log.partition.partition)
     if state is None:
-        return "the partition is not"
-    return "" if node in state.replicas else "this replica is not"
+        return "the metadata do not have the partition"
+    return "" if node in state.replicas else "the metadata do not have this replica"
 
 
 def _corrected(
@@ -245,11 +245,11 @@ def _corrected(
     logs: Mapping[int, DiskLog],
     seen: set[int],
 ) -> Corrected | None:
-    """Return how a partition must begin whose logs have more than the metadata know; None: as they say."""
+    """Return the corrected leader of a partition; None if the metadata fit its logs."""
     if not logs:
         return None
-    # A damaged one goes as far as it is whole: where that is furthest, any other one would lose more.
-    best = max(logs, key=lambda node: (logs[node].far, not logs[node].damage))
+    # The end of a damaged log is before its damage. If it is the longest one, each other one would lose more.
+    best = max(logs, key=lambda node: (logs[node].epoch_and_end, not logs[node].damage))
     lacking = tuple(
         node
         for node in state.in_sync
@@ -267,14 +267,14 @@ def _corrected(
     )
 
 
-def sentences(outcome: Fit, fate: str) -> Iterable[str]:
-    """Say what comes back otherwise than it was; `fate`: what brokers do with logs that are not known."""
+def sentences(outcome: LogComparison, fate: str) -> Iterable[str]:
+    """Yield the differences after the restore; `fate`: what brokers do with unknown logs, as sentences."""
     for unknown in outcome.unknown:
         yield from _of_unknown(unknown, fate)
     if outcome.empty:
         yield (
-            f"EMPTY: {some(outcome.empty)}: no broker has a log of them; they were deleted since, or "
-            "are lost."
+            f"EMPTY: {some(outcome.empty)}. No broker has a log of these partitions: they were deleted after "
+            "the metadata were written, or their logs are lost."
         )
     yield from _of_corrected(outcome.corrected)
     yield from _of_damaged(outcome.damaged)
@@ -284,12 +284,12 @@ def sentences(outcome: Fit, fate: str) -> Iterable[str]:
         )
     if outcome.lost_folders:
         yield f"LOST: {some(outcome.lost_folders)}. If a disk is only unmounted, mount it first."
-    if outcome.nowhere:
-        yield outcome.nowhere
+    if outcome.lost_without_replicas:
+        yield outcome.lost_without_replicas
     if outcome.unseen:
         yield (
-            f"NOT inspected: brokers {some(outcome.unseen)}. Their logs may be longer than those "
-            "of the others: inspect them, too. If their disks are permanently lost, pass --lost."
+            f"NOT inspected: brokers {some(outcome.unseen)}. Their logs may be longer than the "
+            "inspected logs. Inspect these brokers, too. If their disks are permanently lost, pass --lost."
         )
     if outcome.aside:
         yield f"Already set aside and left unchanged: {count(outcome.aside, 'log')}."
@@ -299,28 +299,28 @@ def _of_unknown(unknown: UnknownLogs, fate: str) -> Iterator[str]:
     named = sorted({str(log.partition) for _, log in unknown.logs})
     records = max(log.end for _, log in unknown.logs)
     yield (
-        f"NOT known: {some(named)} (id {unknown.topic_id or 'none'}), because {unknown.why} in the "
-        f"metadata; {count(len(unknown.logs), 'log')} on "
-        f"{some(sorted({host for host, _ in unknown.logs}))}, up to offset {records:,}. {fate}"
+        f"NOT known: {some(named)} (topic id {unknown.topic_id or 'none'}), because {unknown.why}. "
+        f"{count(len(unknown.logs), 'log')} on {some(sorted({host for host, _ in unknown.logs}))}, "
+        f"up to offset {records:,}. {fate}"
     )
     if unknown.topic == GROUPS:
         yield (
-            "Offsets of groups are lost with these partitions: `aqueduct restore --groups-only` "
-            "restores those of a backup."
+            "The committed offsets of groups in these partitions are lost. Restore them from a backup with "
+            "`aqueduct restore --groups-only`."
         )
 
 
 def _of_corrected(corrected: Iterable[Corrected]) -> Iterator[str]:
     furthest: dict[tuple[int, tuple[int, ...]], list[TopicPartition]] = defaultdict(list)
-    for fitting in corrected:
-        furthest[fitting.leader, fitting.lacking].append(fitting.partition)
+    for correction in corrected:
+        furthest[correction.leader, correction.lacking].append(correction.partition)
     for (leader, lacking), led in sorted(furthest.items()):
         remark = (
-            f"; {some(lacking)}, in sync according to the metadata, does not have the same log"
+            f" The metadata list these brokers as in sync, but their logs differ: {some(lacking)}."
             if lacking
             else ""
         )
-        yield f"Broker {leader} has the longest logs and becomes leader of: {some(led)}{remark}."
+        yield f"Broker {leader} has the longest logs and becomes leader of: {some(led)}.{remark}"
 
 
 def _of_damaged(logs: Iterable[tuple[str, DiskLog]]) -> Iterator[str]:

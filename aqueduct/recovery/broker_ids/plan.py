@@ -1,7 +1,7 @@
-"""Which id a broker had, by the logs that it has, and what brings its partitions back. Pure.
+"""The former ids of brokers, found from their logs, and the repair of their partitions. Pure.
 
-A cluster whose brokers came back with other ids waits without an error: its partitions stay assigned to ids
-that are gone. What remedy there is depends on the logs: they say which id a host had.
+If brokers start with other ids, no error occurs, but their partitions stay assigned to the former ids and
+have no leader. The logs on a host show which id its broker had, and so which repair is possible.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ from aqueduct.recovery.broker_ids.log_comparison import lost_folders, refuse_los
 
 Replicas = Mapping[TopicPartition, tuple[int, ...]]
 
-INSPECTION_SECONDS = 3600  # on a large host, it takes a while
+INSPECTION_SECONDS = 3600  # the inspection of a large host takes minutes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,14 +29,14 @@ class Changed:
     host: str
     now: int
     before: int
-    logs: Mapping[TopicPartition, DiskLog]  # of partitions that are assigned to the id before
-    strays: int  # of these that the broker has set aside
-    since: tuple[TopicPartition, ...]  # partitions that the cluster gave to the id it has now
+    logs: Mapping[TopicPartition, DiskLog]  # of partitions that are assigned to the former id
+    strays: int  # how many of these logs are stray
+    since: tuple[TopicPartition, ...]  # partitions that were assigned to the new id
 
 
 @dataclass(frozen=True, kw_only=True)
 class Leftover:
-    """Logs of a broker that does not run, on the host of another one that is not taken for it."""
+    """Logs of a stopped broker on the host of another broker, which never had the stopped broker's id."""
 
     host: str
     now: int
@@ -48,16 +48,16 @@ class Leftover:
 
 @dataclass(frozen=True)
 class ReplacedIds:
-    """The ids that `assign` replaced, each with the id that its broker has now; kept for a later run."""
+    """The ids that `assign` replaced, each with its new id; stored for later runs."""
 
     cluster: str
     ids: Mapping[str, int]  # old id, as JSON has keys: new id
 
     def new(self, old: int, replicas: Collection[int]) -> int | None:
-        """Return the new id of a broker that is a replica by both; None if it is not.
+        """Return the new id of a replaced one if `replicas` have both; else None.
 
-        A reassignment that `assign` began has both until it ends. Another one looks the same, and may have
-        begun a copy: it is not in the ids.
+        A reassignment by `assign` has both ids until it ends. A reassignment between two real brokers also
+        has two ids, but they are not in `ids`.
         """
         new_id = self.ids.get(str(old))
         return new_id if new_id in replicas else None
@@ -68,13 +68,13 @@ NOTHING_REPLACED = ReplacedIds("", {})
 
 @dataclass(frozen=True, kw_only=True)
 class RepairPlan:
-    """What a cluster lacks whose brokers' ids were changed, and what would bring it back.
+    """The repair of a cluster whose brokers' ids were changed.
 
-    `move` are the replicas of each partition with the ids of now in place of those that are gone. Where
-    nobody leads it, who has most of its log comes first; `lead` are these partitions. `stopped` wait for a
-    broker that has their logs and does not run. `unseen` are left, and why: a log that was not looked at may
-    go furthest. `empty` have no log anywhere; `damaged` are logs that aren't whole, with their brokers.
-    `leftovers` are logs that were not taken into account.
+    `move`: the new replicas of each partition, with new ids in place of former ones. If a partition has no
+    leader, the replica with the longest log is the first. `lead`: these partitions without a leader.
+    `stopped`: partitions whose longest log is on a stopped broker. `unseen`: partitions that stay unchanged,
+    with the reason: the longest log may be on a disk that was not inspected. `empty`: partitions without a
+    log. `damaged`: damaged logs, with their brokers. `leftovers`: logs that the repair does not use.
     """
 
     changed: tuple[Changed, ...]
@@ -89,9 +89,9 @@ class RepairPlan:
 
 
 def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
-    """Refuse looks of long before now, in milliseconds since 1970: brokers may have taken more since.
+    """Refuse inspections that are older than an hour. `now`: milliseconds since 1970.
 
-    A younger one is left where its broker has stopped or started since (`_unseen`).
+    `_unseen` refuses a newer inspection if its broker has stopped or started since.
     """
     for host, folders in hosts.items():
         for folder in folders:
@@ -100,15 +100,16 @@ def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
             except ValueError:
                 raise Refused(
                     "inspection-outdated",
-                    f"The inspection of {host} has no time, because a former version made it. Run "
-                    "`aqueduct repair inspect` there again. Nothing was done.",
+                    f"The inspection of {host} has no time, because an older version of Aqueduct wrote it. "
+                    "Run `aqueduct repair inspect` there again. Nothing was done.",
                 ) from None
             if age > INSPECTION_SECONDS:
                 raise Refused(
                     "inspection-outdated",
-                    f"The inspection of {host} is of {folder.time}, and is valid for "
-                    f"{INSPECTION_SECONDS // 60} minutes, because its broker may have written more since. "
-                    "Run `aqueduct repair inspect` there again, with a correct clock. Nothing was done.",
+                    f"The inspection of {host} at {folder.time} is outdated: an inspection is valid for "
+                    f"{INSPECTION_SECONDS // 60} minutes, because the broker may write records after it. "
+                    "Check the clock of the host, and run `aqueduct repair inspect` there again. Nothing was "
+                    "done.",
                 )
 
 
@@ -119,10 +120,10 @@ def plan(
     moving: Collection[TopicPartition] = (),
     replaced: ReplacedIds = NOTHING_REPLACED,
 ) -> RepairPlan:
-    """Work out what brings partitions of ids that are gone back; Refused for folders of another cluster.
+    """Plan the repair of partitions that are assigned to former ids. Refused for folders of another cluster.
 
-    Brokers that are `lost` have no log any more; what others have that were not looked at isn't known.
-    `moving` are being reassigned: they have the replicas of before, too. `replaced`: by former runs.
+    `lost`: brokers without logs, because their disks are lost. `moving`: partitions that are being
+    reassigned, which have their former replicas, too. `replaced`: ids that earlier runs replaced.
     """
     refuse_lost(hosts, lost)
     _refuse_other_clusters(cluster, hosts)
@@ -159,8 +160,8 @@ def _refuse_other_clusters(cluster: Cluster, hosts: Mapping[str, Sequence[Folder
             if folder.cluster_id != cluster.cluster_id:
                 raise Refused(
                     "cluster-mismatch",
-                    f"{folder.path} of {host} belongs to the cluster {folder.cluster_id}, but this "
-                    f"cluster is {cluster.cluster_id}. Pass the folders of its own brokers.",
+                    f"{folder.path} of {host} belongs to cluster {folder.cluster_id}, but this is "
+                    f"cluster {cluster.cluster_id}. Pass folders of brokers of this cluster.",
                 )
 
 
@@ -177,8 +178,8 @@ class _Inspected:
     """A cluster, with the logs on the disks of its hosts."""
 
     cluster: Cluster
-    changed: Mapping[int, Changed]  # by the id before
-    logs: Mapping[int, Mapping[TopicPartition, DiskLog]]  # by the id of now
+    changed: Mapping[int, Changed]  # by the former id
+    logs: Mapping[int, Mapping[TopicPartition, DiskLog]]  # by the current id
     running: Mapping[int, set[bool | None]]
     lost: Collection[int]
     replaced: ReplacedIds
@@ -193,11 +194,11 @@ class _Inspected:
 
 
 class _Fate(Enum):
-    """What a partition waits for."""
+    """The state of a partition, by what it needs."""
 
     LED = auto()  # nothing
     ELECT = auto()
-    STOPPED = auto()  # a broker that has most of its log, and does not run
+    STOPPED = auto()  # its longest log is on a stopped broker
     UNSEEN = auto()
     EMPTY = auto()
     DAMAGED = auto()
@@ -205,18 +206,18 @@ class _Fate(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class _Remedy:
-    """What brings one partition back."""
+    """The repair of one partition."""
 
     partition: TopicPartition
     fate: _Fate
-    move: tuple[int, ...] | None = None  # replicas in place of those that it has; None: these
+    move: tuple[int, ...] | None = None  # its new replicas; None: they stay
     unseen: str = ""  # why
     damaged: Sequence[tuple[int, DiskLog]] = ()
 
 
 def _remedy(inspected: _Inspected, state: Partition) -> _Remedy:
     partition, now = state.topic_partition, inspected.now
-    # Both ids of one broker are there while it is reassigned from one to the other.
+    # A partition has both ids of a broker while it is reassigned from one to the other.
     replicas = tuple(
         dict.fromkeys(
             now(node) for node in state.replicas if inspected.replaced.new(node, state.replicas) is None
@@ -234,7 +235,7 @@ def _remedy(inspected: _Inspected, state: Partition) -> _Remedy:
         return _Remedy(partition=partition, fate=_Fate.DAMAGED, damaged=damage)
     if not logs:
         return _Remedy(partition=partition, fate=_Fate.EMPTY)
-    best = max(logs, key=lambda node: logs[node].far)
+    best = max(logs, key=lambda node: logs[node].epoch_and_end)
     if best not in inspected.cluster.brokers:
         return _Remedy(partition=partition, fate=_Fate.STOPPED)
     first = (best, *(node for node in replicas if node != best))
@@ -246,7 +247,7 @@ def _damage(node: int, log: DiskLog) -> str:
 
 
 def _running(hosts: Mapping[str, Sequence[Folder]]) -> dict[int, set[bool | None]]:
-    """Return of each broker whether it ran when its folders were looked at."""
+    """Return for each broker whether it ran when its folders were inspected."""
     running_by_node: dict[int, set[bool | None]] = defaultdict(set)
     for folder in (folder for folders in hosts.values() for folder in folders):
         running_by_node[folder.node_id].add(folder.running)
@@ -260,7 +261,7 @@ def _unseen(
     nodes: Sequence[int],
     replaced: ReplacedIds,
 ) -> str:
-    """Say which of these brokers may have more than what was seen of them; empty if none."""
+    """Return why one of these brokers may have a longer log than its inspection shows; empty if none has."""
     for node in (node for node in nodes if node not in lost):
         if node not in looked and node not in cluster.brokers and replaced.new(node, nodes) in looked:
             continue
@@ -272,8 +273,8 @@ def _unseen(
         ran, runs = True in looked[node], node in cluster.brokers
         if ran and not runs:
             return (
-                f"broker {node} ran when it was inspected, but does not serve now; inspect it "
-                "again when it serves or is stopped"
+                f"broker {node} ran when it was inspected, but is not registered in the cluster now; inspect "
+                "it again when it is registered or stopped"
             )
         if runs and False in looked[node] and not ran:
             return f"broker {node} did not run when it was inspected, but runs now; inspect it again"
@@ -283,17 +284,17 @@ def _unseen(
 def emptied(
     cluster: Cluster, repair: RepairPlan, named: Collection[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """Choose running brokers for partitions that are to be made empty; Refused where a log may be."""
+    """Choose running brokers for partitions to create empty. Refused if a partition may have a log."""
     for partition in sorted(set(named) & repair.unseen.keys()):
         raise Refused(
             "partition-may-have-logs",
-            f"{partition} cannot be created empty, because {repair.unseen[partition]}. Nothing was assigned.",
+            f"Cannot create {partition} empty, because {repair.unseen[partition]}. Nothing was assigned.",
         )
     if wrong := sorted(set(named) - set(repair.empty)):
         raise Refused(
             "partition-may-have-logs",
-            f"{some(wrong)} cannot be created empty, because only partitions without any log can. "
-            "Nothing was assigned.",
+            f"Cannot create {some(wrong)} empty, because these partitions have a log or a leader. Pass only "
+            "partitions that `aqueduct repair plan` lists as partitions without a log. Nothing was assigned.",
         )
     factors = {state.topic_partition: len(state.replicas) for state in cluster.partitions}
     nodes = sorted(cluster.brokers)
@@ -312,10 +313,10 @@ def electable(
     lost: Collection[int] = (),
     replaced: ReplacedIds = NOTHING_REPLACED,
 ) -> tuple[list[TopicPartition], list[tuple[str, str]]]:
-    """Find partitions without a leader whose first running replica has most of the log; and others, with why.
+    """Return partitions whose first running replica can become leader, and the others with the reason.
 
-    Of those in `emptied` no folder that was named has a log; brokers that are `lost` have none any more.
-    `replaced`: ids that `assign` replaced.
+    All are partitions without a leader. `emptied`: partitions to create empty. `lost`: brokers whose disks
+    are lost. `replaced`: ids that `assign` replaced.
     """
     refuse_lost(hosts, lost)
     on_disks, looked = _on_disks(hosts), _running(hosts)
@@ -336,7 +337,7 @@ class _OnDisks:
     """The logs of partitions, by broker."""
 
     logs: Mapping[TopicPartition, Mapping[int, DiskLog]]
-    aside: Set[TopicPartition]  # a broker has put a log of these aside
+    aside: Set[TopicPartition]  # a broker has a stray log of these
     damaged: Mapping[TopicPartition, str]
 
 
@@ -350,7 +351,9 @@ def _on_disks(hosts: Mapping[str, Sequence[Folder]]) -> _OnDisks:
                 aside.add(log.partition)
                 continue
             its_own = logs[log.partition]
-            its_own[folder.node_id] = max(its_own.get(folder.node_id, log), log, key=lambda copy: copy.far)
+            its_own[folder.node_id] = max(
+                its_own.get(folder.node_id, log), log, key=lambda copy: copy.epoch_and_end
+            )
             if log.damage:
                 damaged[log.partition] = _damage(folder.node_id, log)
     return _OnDisks(logs=logs, aside=aside, damaged=damaged)
@@ -359,23 +362,25 @@ def _on_disks(hosts: Mapping[str, Sequence[Folder]]) -> _OnDisks:
 def _not_electable(
     partition: TopicPartition, running: Sequence[int], on_disks: _OnDisks, unseen: str, *, emptied: bool
 ) -> str:
-    """Say why the first of the running replicas must not lead; empty if it may.
+    """Return why the first running replica cannot become leader; empty if it can.
 
-    `unseen`: why another one may have more. No folder that was named has a log of what is `emptied`.
+    `unseen`: why another replica may have a longer log. `emptied`: the partition is to be created empty.
     """
     if not running:
         return "none of its replicas is running"
     if partition in on_disks.aside:
-        return "a broker has set a log of it aside: restore that log first"
+        return "a broker has set aside a log of this partition; restore that log first"
     if reason := unseen or on_disks.damaged.get(partition, ""):
         return reason
     logs, leader = on_disks.logs.get(partition, {}), running[0]
     if emptied and not any(log.end for log in logs.values()):
         return ""
     if leader not in logs:
-        return f"no inspected folder of broker {leader} has a log of it"
-    if logs[leader].far != max(log.far for log in logs.values()):
-        return f"broker {leader} would lead, but another broker has more of the log"
+        return (
+            f"broker {leader} would become leader, but no inspected folder of it has a log of this partition"
+        )
+    if logs[leader].epoch_and_end != max(log.epoch_and_end for log in logs.values()):
+        return f"broker {leader} would become leader, but another broker has a longer log"
     return ""
 
 
@@ -386,10 +391,10 @@ def _changed(
     lost: Collection[int],
     moving: Collection[TopicPartition],
 ) -> tuple[list[Changed], list[Leftover]]:
-    """Find the id that each host had: one that is gone, whose partitions are those of its logs.
+    """Find the former id of each host: an id without a running broker, whose partitions have logs there.
 
-    Where several fit, as with all partitions on all brokers, any does: each has its logs. A host can have
-    logs of a broker that it never was, as from a reassignment that was not cleaned up: those are left.
+    If several ids fit, as when each broker has all partitions, any of them works. A host can have logs of a
+    broker that never ran on it, as after an unfinished reassignment: these are leftovers.
     """
     logs = {host: _furthest(folders) for host, folders in hosts.items()}
     now = {host: _id(host, folders) for host, folders in hosts.items() if folders}
@@ -418,8 +423,8 @@ def _changed(
     if copies := sorted({host for _, host, _ in fits} - before.keys()):
         raise Refused(
             "data-folders-mixed",
-            f"The logs of {some(copies)} belong to a broker whose logs another host also has. Pass "
-            "the folders of one host for each broker.",
+            f"The logs on {some(copies)} belong to a broker, but another host also has logs of this broker. "
+            "Pass the folders of one host for each broker.",
         )
     changes = []
     for host, id_ in sorted(before.items()):
@@ -432,13 +437,13 @@ def _changed(
     return changes, [leftover for leftover in leftovers if leftover.owner not in before.values()]
 
 
-Doubt = tuple[str, str]  # why a host is not taken for a broker, and the remedy
+Doubt = tuple[str, str]  # why a host never had a broker's id, and the remedy
 
 
 def _other(
     cluster: Cluster, now: Mapping[str, int], node: int, before: int, moving: Collection[TopicPartition]
 ) -> Doubt | None:
-    """Tell whether broker `node` certainly never was `before`."""
+    """Return why broker `node` certainly never had the id `before`; None if it may have had it."""
     if owners := sorted(host for host, id_ in now.items() if id_ == before):
         return f"{some(owners)} has the data folders of broker {before}", f"Start broker {before} there."
     both = [
@@ -447,19 +452,22 @@ def _other(
         if {node, before} <= {*state.replicas} and state.topic_partition not in moving
     ]
     if both:
-        return f"{some(both)} has replicas on both, so these are two brokers", f"Start broker {before}."
+        return (
+            f"both brokers have replicas of {some(both)}, so they are not the same",
+            f"Start broker {before}.",
+        )
     return None
 
 
 def _unproven(cluster: Cluster, host: str, node: int, before: int, lacking: int) -> Doubt | None:
-    """Tell whether broker `node` may never have been `before`.
+    """Return why broker `node` may never have had the id `before`; None if the address or the logs prove it.
 
-    Brokers register an address. That of one that does not run is not known with ZooKeeper, nor before Kafka
-    4.0. Then a broker is not taken for one of which it has few logs beside its own; `lacking`: how many
-    partitions it has no log of in that case.
+    Brokers register an address. With ZooKeeper, or before Kafka 4.0, the address of a stopped broker is
+    unknown. Then few logs of `before` beside the broker's own logs prove nothing. `lacking`: in that case,
+    the number of partitions of `before` without a log here; else 0.
     """
     remedy = (
-        f"Start broker {before} with its own disks. If these are lost, or {host} has them now, pass "
+        f"Start broker {before} with its own disks. If these disks are lost, or are in {host} now, pass "
         f"--lost {before}."
     )
     was, is_ = cluster.addresses.get(before, ""), cluster.addresses.get(node, "")
@@ -469,7 +477,7 @@ def _unproven(cluster: Cluster, host: str, node: int, before: int, lacking: int)
         return f"broker {before} is registered at {was}, and broker {node} at {is_}", remedy
     if lacking:
         others = count(lacking, "other partition")
-        return f"it has partitions of its own, and no log of {others} of broker {before}", remedy
+        return f"{host} has logs of its own, but no log of {others} of broker {before}", remedy
     return None
 
 
@@ -485,16 +493,16 @@ def _id(host: str, folders: Sequence[Folder]) -> int:
 
 
 def _furthest(folders: Sequence[Folder]) -> dict[TopicPartition, DiskLog]:
-    """Return the log of each partition that a host has; of two, that which goes further."""
+    """Return a host's log of each partition; if it has two logs of one, the longer log."""
     furthest: dict[TopicPartition, DiskLog] = {}
     for log in (log for folder in folders for log in folder.logs):
-        if log.partition not in furthest or log.far > furthest[log.partition].far:
+        if log.partition not in furthest or log.epoch_and_end > furthest[log.partition].epoch_and_end:
             furthest[log.partition] = log
     return furthest
 
 
 def sentences(cluster: Cluster, repair: RepairPlan) -> list[str]:
-    """Say what is found, and the remedies, best first; empty if no id was changed and no log is gone."""
+    """Return the findings and the remedies, best first; empty if no id was changed and no log is lost."""
     return [
         *(sentence for moved in repair.changed for sentence in _of_host(cluster, moved)),
         *map(_of_leftover, repair.leftovers),
@@ -507,10 +515,10 @@ def sentences(cluster: Cluster, repair: RepairPlan) -> list[str]:
 
 
 def _of_host(cluster: Cluster, moved: Changed) -> Iterator[str]:
-    aside = f", of which the broker has set {moved.strays:,} aside" if moved.strays else ""
+    aside = f" The broker has set aside {count(moved.strays, 'log')} of these." if moved.strays else ""
     yield (
-        f"{moved.host} was broker {moved.before} and is broker {moved.now} now: it has logs of "
-        f"{count(len(moved.logs), 'partition')} of broker {moved.before}{aside}."
+        f"{moved.host} was broker {moved.before} and is broker {moved.now} now. It has logs of "
+        f"{count(len(moved.logs), 'partition')} of broker {moved.before}.{aside}"
     )
     lacking = [
         partition
@@ -518,7 +526,10 @@ def _of_host(cluster: Cluster, moved: Changed) -> Iterator[str]:
         if moved.before in replicas and partition not in moved.logs
     ]
     if lacking:
-        yield f"It has no log of {count(len(lacking), 'partition')} of these: {some(lacking)}."
+        yield (
+            f"{moved.host} has no log of {count(len(lacking), 'other partition')} of broker {moved.before}: "
+            f"{some(lacking)}."
+        )
 
 
 def _of_leftover(rest: Leftover) -> str:
@@ -536,13 +547,13 @@ def _of_lost_folders(repair: RepairPlan) -> Iterator[str]:
 def _of_former_id(moved: Changed) -> str:
     if not moved.since:
         return (
-            f"Best: give {moved.host} the id {moved.before} back. Then all logs and group offsets are "
-            "complete."
+            f"Recommended: give {moved.host} the id {moved.before} again. Then all logs and group offsets "
+            "are complete."
         )
     return (
-        f"{moved.host} cannot get the id {moved.before} back without losing the use of "
-        f"{count(len(moved.since), 'partition')} that broker {moved.now} has received since: "
-        f"{some(moved.since)}. Assign the logs to its new id."
+        f"Do not give {moved.host} the id {moved.before} again: {count(len(moved.since), 'partition')} that "
+        f"broker {moved.now} has received since would have no broker: {some(moved.since)}. Assign the logs "
+        f"to the new id {moved.now}."
     )
 
 
@@ -550,20 +561,20 @@ def _of_new_ids(cluster: Cluster, repair: RepairPlan) -> Iterator[str]:
     away = [moved for moved in repair.changed if moved.now not in cluster.brokers]
     for moved in away:
         yield (
-            f"Broker {moved.now} does not run on {moved.host}, so nothing can be assigned to it. "
+            f"Broker {moved.now} does not run on {moved.host}, so no partition can be assigned to it. "
             "If a controller rejects it because its directory.id belongs to broker "
             f"{moved.before}, give it that id again."
         )
     if repair.changed and not away:
         yield (
-            f"Or assign {count(len(repair.move), 'partition')} to the present ids of the brokers, "
-            f"and elect leaders of {count(len(repair.lead), 'partition')} by the logs on the disks."
+            f"Alternative: assign {count(len(repair.move), 'partition')} to the current ids of the brokers, "
+            f"and elect leaders of {count(len(repair.lead), 'partition')} from the logs on the disks."
         )
     elif repair.lead and not repair.changed:
         yield (
             f"{count(len(repair.lead), 'partition')} without a leader, with logs on running "
-            f"brokers: {some(repair.lead)}. Restore the logs that a broker has set aside, and "
-            "elect leaders by the logs on the disks."
+            f"brokers: {some(repair.lead)}. Restore the logs that a broker has set aside. "
+            "Then elect leaders from the logs on the disks."
         )
 
 
@@ -586,9 +597,9 @@ def _of_partitions_that_wait(repair: RepairPlan) -> Iterator[str]:
         damaged[_damage(node, log)].append(log.partition)
     for flaw, left in damaged.items():
         yield (
-            f"No leader can be elected for {some(left)}, because {flaw}, and records that only "
-            "this log has would be truncated. Start its broker, which truncates the damaged part, "
-            "and inspect it again; or restore the partitions from a backup."
+            f"No leader can be elected for {some(left)}, because {flaw}. Records that only this log has "
+            "would be truncated. Start its broker: it truncates the damaged part of the log. Then inspect "
+            "the broker again. Or restore the partitions from a backup."
         )
 
 
@@ -597,8 +608,8 @@ def _of_empty_partitions(repair: RepairPlan) -> Iterator[str]:
         yield (
             f"No inspected folder has a log of {count(len(repair.empty), 'partition')}: "
             f"{some(repair.empty)}. Inspect other disks, or start the brokers of these partitions. "
-            "If you create them empty, all of their records are lost, and for a partition of "
-            "__consumer_offsets the offsets of its groups."
+            "If you create them empty, all of their records are lost. With a partition of "
+            "__consumer_offsets, the offsets of its groups are lost, too."
         )
 
 

@@ -1,4 +1,4 @@
-"""Assign logs to the ids that their brokers have now, and elect leaders by what is on the disks."""
+"""Assign partitions to the current ids of their brokers, and elect leaders from the logs on the disks."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,31 +14,34 @@ from aqueduct.kafka.cluster import Partition
 
 
 def assign(client: Client, move: Mapping[TopicPartition, Sequence[int]]) -> None:
-    """Give partitions their replicas, and return when all brokers know them; Failed with what is refused."""
+    """Assign replicas, and wait until all brokers have them. Failed if the controller rejects some."""
     if refused := reassign(client, move):
         raise Failed(
             "partition-change-rejected",
-            f"The controller refused {some(refused)}; the rest is assigned. Run the command again.",
+            f"The controller rejected the assignment of {some(refused)}. The other partitions were assigned. "
+            "Run the command again.",
         )
-    _await(client, move, "assigned", lambda state: set(move[state.topic_partition]) <= set(state.replicas))
+    _await(
+        client, move, "not assigned", lambda state: set(move[state.topic_partition]) <= set(state.replicas)
+    )
 
 
 def lead(client: Client, partitions: Collection[TopicPartition]) -> None:
-    """Let the first replica that runs lead each partition; Failed with those that have no leader after it."""
+    """Elect the first running replica of each partition as leader. Failed if some still have no leader."""
     if refused := elect_unclean(client, partitions):
         raise Failed(
             "partition-change-rejected",
-            f"The controller refused to elect leaders of {some(refused)}. Run the command again.",
+            f"The controller rejected the election of leaders of {some(refused)}. Run the command again.",
         )
-    _await(client, partitions, "led", lambda state: state.leader is not None)
+    _await(client, partitions, "without a leader", lambda state: state.leader is not None)
 
 
 def end_reassignments(client: Client) -> None:
-    """Let go of ids that are gone where all replicas that are to be there are in sync.
+    """End reassignments whose target replicas are all in sync. Failed if the controller rejects one.
 
-    KRaft looks whether a reassignment has ended before it elects (PartitionChangeBuilder.build). So one that
-    an election makes complete waits for another change; a partition of one replica has none. One that was
-    reassigned back meanwhile waits for an id that is to go, too, until that is taken back.
+    KRaft checks whether a reassignment is complete before it elects (PartitionChangeBuilder.build). So a
+    reassignment that an election completes waits for another change, and a partition of one replica has none.
+    A partition that was reassigned back also waits for a removed id, until its reassignment is cancelled.
     """
     moves = under_way(client)
     whole = {
@@ -50,15 +53,22 @@ def end_reassignments(client: Client) -> None:
     if refused := reassign(client, ends):
         raise Failed(
             "partition-change-rejected",
-            f"The controller refused to end the reassignments of {some(refused)}. Run the command again.",
+            f"The controller rejected the end of the reassignments of {some(refused)}. Run the command "
+            "again.",
         )
     _await(
-        client, whole, "reassigned", lambda state: {*state.replicas} == {*whole[state.topic_partition].wanted}
+        client,
+        whole,
+        "not reassigned",
+        lambda state: {*state.replicas} == {*whole[state.topic_partition].wanted},
     )
 
 
 def _await(
-    client: Client, partitions: Collection[TopicPartition], goal: str, is_settled: Callable[[Partition], bool]
+    client: Client,
+    partitions: Collection[TopicPartition],
+    state_name: str,
+    is_settled: Callable[[Partition], bool],
 ) -> None:
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
@@ -75,7 +85,7 @@ def _await(
         if time.monotonic() > deadline:
             raise Failed(
                 "partition-change-not-visible",
-                f"After {SETTLE_SECONDS} s, {count(len(left), 'partition')} still not {goal}: "
-                f"{some(left)}. Check the journals of the brokers.",
+                f"After {SETTLE_SECONDS} s, {count(len(left), 'partition')} still {state_name}: "
+                f"{some(left)}. Check the logs of the brokers, and run the command again.",
             )
         client.sleep(POLL_SECONDS)

@@ -16,36 +16,37 @@ from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.whole_files import write_whole
 from aqueduct.common.wording import some
 from aqueduct.errors import Failed, Refused
-from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder, look
+from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder, inspect_folder
 
-LONGEST = 255  # letters of a folder's name
-ID = re.compile(r"^(?P<name>node\.id|broker\.id)\s*=.*$", re.MULTILINE)  # of KRaft; of ZooKeeper's time
-# The controller refuses a broker with a folder that another one registered; a broker makes one that it lacks
-# (KIP-858).
+LONGEST = 255  # characters of a folder's name
+ID = re.compile(r"^(?P<name>node\.id|broker\.id)\s*=.*$", re.MULTILINE)  # with KRaft; with ZooKeeper
+# The controller rejects a broker with a directory id that another broker registered. A broker creates a
+# missing id (KIP-858).
 DIRECTORY = re.compile(r"^directory\.id\s*=.*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RestoredLogs:
-    """What was done to a data folder."""
+    """The changes of a data folder."""
 
     path: str
     before: int  # the broker's id
     now: int
-    logs: list[str] = field(default_factory=list)  # folders that are logs again
-    emptied: list[str] = field(default_factory=list)  # empty logs that had their place
-    left: list[tuple[str, str]] = field(default_factory=list)  # what stays aside, and why
+    logs: list[str] = field(default_factory=list)  # folders of restored logs
+    emptied: list[str] = field(default_factory=list)  # empty logs that restored logs replaced
+    left: list[tuple[str, str]] = field(default_factory=list)  # logs that stay set aside, and why
 
 
 def restore_logs(paths: Sequence[Path], node_id: int | None) -> list[RestoredLogs]:
-    """Do it to all folders of a broker; Refused, with nothing done, while it runs or if one can't be read.
+    """Restore the stray logs in all folders of a stopped broker, and change the broker's id to `node_id`.
 
-    A partition has one log in all of them. Run again after a failure, it goes on: each step leaves folders
-    that a broker can start with.
+    Refused, with nothing changed, if the broker runs or a folder cannot be read. A partition has one log in
+    all folders. After a failure, a second call continues: each step leaves folders with which a broker
+    starts.
     """
     for named_path in paths:
         refuse_root_beside_others(named_path, "repair restore-logs")
-    folders = [look(path) for path in {path.resolve(): path for path in paths}.values()]
+    folders = [inspect_folder(path) for path in {path.resolve(): path for path in paths}.values()]
     of = {(folder.cluster_id, folder.node_id) for folder in folders if folder.node_id != node_id}
     if len(of) > 1 or len({folder.cluster_id for folder in folders}) > 1:
         owners = sorted(
@@ -86,7 +87,7 @@ def _by_partition(folders: Iterable[Folder]) -> Mapping[TopicPartition, list[Log
 
 
 def _restore_logs(logs: Iterable[LogPlace], taken: Mapping[str, RestoredLogs]) -> None:
-    """Make a log again of the one that goes furthest of those aside, unless there is a better one."""
+    """Restore the longest stray log of a partition, unless a log in use is longer."""
     present, aside = [], []
     for path, log in logs:
         if not log.stray:
@@ -100,7 +101,7 @@ def _restore_logs(logs: Iterable[LogPlace], taken: Mapping[str, RestoredLogs]) -
     if not aside:
         return
     ids = {log.topic_id for _, log in present}
-    path, best = max(aside, key=lambda candidate: (candidate[1].topic_id in ids, candidate[1].far))
+    path, best = max(aside, key=lambda candidate: (candidate[1].topic_id in ids, candidate[1].epoch_and_end))
     reason = f"{path}/{best.folder} is at least as long"
     for folder, log in present:
         if log.bytes or log.end > best.end:
@@ -133,11 +134,11 @@ def _put_back(
 
 
 def _remove_indexes(log: Path) -> None:
-    """Remove a log's indexes: a broker makes those anew that it lacks (LogLoader.loadSegmentFiles).
+    """Remove a log's indexes: a broker re-creates missing ones (LogLoader.loadSegmentFiles).
 
-    One that puts a log aside has opened it, and does not cut its indexes when it stops: they stay at their
-    full size, of zeros. Read as they are, the log's newest record would be of 1970, and retention would
-    delete all of it within the first half minute.
+    A broker that sets a log aside has opened it, and does not truncate its indexes when it stops: they keep
+    their full size, filled with zeros. With these indexes, the newest record of the log would be from 1970,
+    and retention would delete the whole log within half a minute.
     """
     for pattern in ("*.index", "*.timeindex"):
         for index in log.glob(pattern):
@@ -150,7 +151,7 @@ def _set_aside(path: Path, empty: DiskLog) -> None:
 
 
 def _write_id(meta: Path, node_id: int) -> None:
-    """Write the id that a data folder belongs to, whole or not at all, for the same user."""
+    """Write the broker id of a data folder atomically. The owner of the file stays."""
     status = meta.stat()
     content = DIRECTORY.sub("", meta.read_text(encoding="utf-8"))
     content = ID.sub(lambda match: f"{match['name']}={node_id}", content)
@@ -170,15 +171,15 @@ def _write_id(meta: Path, node_id: int) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock that a broker holds while it uses a data folder; Refused if one does."""
+    """Hold the lock of a data folder, which a running broker holds. Refused if a broker holds it."""
     lock = path / ".lock"  # none after a clean stop (FileLock.destroy)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         file = os.fdopen(os.open(lock, flags, 0o666), "wb")
     except OSError as error:
         reason = {
-            errno.EACCES: "run the command as the user of the broker",
-            errno.ELOOP: "it is a symbolic link; find out who created it, and move it out of the folder",
+            errno.EACCES: "permission denied. Run the command as the user of the broker",
+            errno.ELOOP: "it is a symbolic link. Find out who created it, and move it out of the folder",
         }.get(error.errno or 0, str(error.strerror))
         raise Refused("data-folder-unwritable", f"Cannot open {lock}: {reason}. Nothing was done.") from None
     with file:
@@ -186,7 +187,7 @@ def locked(path: Path) -> Iterator[None]:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise Refused(
-                "broker-running", f"A broker uses {path}. Stop it first. Nothing was done."
+                "broker-running", f"A broker uses {path}. Stop the broker first. Nothing was done."
             ) from None
         yield
 

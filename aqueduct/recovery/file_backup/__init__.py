@@ -1,1 +1,1 @@
-"""Dated, incremental copies of folders, made by rsync: listed, measured, verified, restored, pruned."""
+"""Incremental backups of folders with rsync: create, list, measure, verify, restore and prune them."""

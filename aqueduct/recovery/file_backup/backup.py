@@ -1,4 +1,4 @@
-"""A backup of one folder: begun under another name, and complete or not there."""
+"""Creates a backup of a folder. It has a temporary name until it is complete."""
 
 import subprocess
 from dataclasses import dataclass, field
@@ -19,40 +19,40 @@ class FileBackupOrder:
     source: FileSource
     ssh: SshOptions = field(default_factory=SshOptions)
     excludes: tuple[str, ...] = ()
-    with_attributes: bool = False  # extended ones and ACLs
+    with_attributes: bool = False  # extended attributes and ACLs
     by_content: bool = False  # compare contents, not sizes and times
     may_be_empty: bool = False
-    source_moved: bool = False  # from where the name's newest backup has it
+    source_moved: bool = False  # the path differs from the newest backup's, but the folder is the same
 
 
 def backup(order: FileBackupOrder, now: int) -> FileSnapshot:
-    """Add a backup, `now` being in milliseconds since 1970.
+    """Create a backup. `now`: milliseconds since 1970.
 
-    Files that are as in the newest complete one are hard links to it. Refused: a folder where a Kafka node
-    keeps its data and may run, a key that may do more than it must, a source that has become empty or is
-    another one than before, one in the other of source and backups. Failed if it is not complete; nothing of
-    it stays.
+    Files that are unchanged since the newest complete backup are hard links. Refused for these sources: a
+    data folder of a Kafka node that may run, a host whose key has too many rights, a folder that has become
+    empty, another folder than before, and a folder that contains the backups or is inside them. Failed if the
+    backup cannot be completed; nothing of it is kept.
     """
     if not order.source.login:
         _refuse_overlap(Path(order.source.folder), order.backups)
     is_new = not (order.backups / order.name).exists()
-    own = folder.made(order.backups, order.name)
-    with own.changing() as lock:
+    own = folder.create_backups(order.backups, order.name)
+    with own.locked_for_changes() as lock:
         try:
-            return _added(order, own, now, lock)
+            return _add(order, own, now, lock)
         except Refused:
-            # What failed stays, so that a verify says that there is none. What can't be right may be a name
-            # that was mistyped once.
+            # After a failure the folder stays, so that `verify` reports that no backup exists. After a
+            # refusal it is removed, because the name may be a typing error.
             if is_new and not own.dates():
-                own.unmake()
+                own.remove_empty()
             raise
 
 
-def _added(order: FileBackupOrder, own: BackupsOf, now: int, lock: int) -> FileSnapshot:
-    for leftover in own.half():
+def _add(order: FileBackupOrder, own: BackupsOf, now: int, lock: int) -> FileSnapshot:
+    for leftover in own.incomplete():
         own.remove(leftover)
     date = plan.date_name(now)
-    base = plan.base(own.dates(), date)
+    base = plan.base_date(own.dates(), date)
     if base and not order.source_moved:
         _refuse_other_source(order, own.snapshot(base))
     reached = Reached(order.source, order.ssh)
@@ -60,18 +60,19 @@ def _added(order: FileBackupOrder, own: BackupsOf, now: int, lock: int) -> FileS
     _refuse_running(order, _in_use(order, reached))
     unfinished = own.path / (folder.UNFINISHED + date)
     try:
-        return _made(order, own, reached, unfinished, base, lock)
+        return _create(order, own, reached, unfinished, base, lock)
     except OSError as error:
         raise Failed(
             "backup-folder-unwritable",
-            f"{unfinished} can't be written: {error.strerror}. Nothing of this backup was kept.",
+            f"Cannot write {unfinished}: {error.strerror}. Correct the cause, and run the command again. "
+            "Nothing of this backup was kept.",
         ) from None
     finally:
         if unfinished.exists():
             own.remove(unfinished)
 
 
-def _made(
+def _create(
     order: FileBackupOrder, own: BackupsOf, reached: Reached, unfinished: Path, base: str | None, lock: int
 ) -> FileSnapshot:
     date = unfinished.name.removeprefix(folder.UNFINISHED)
@@ -79,7 +80,7 @@ def _made(
     unfinished.mkdir(mode=0o700)
     before = own.snapshot(base) if base else None
     had = own.entries(before) if before else []
-    copying = _copied(order, reached, tree, own.tree(base) if base else None, lock)
+    copying = _copy(order, reached, tree, own.tree(base) if base else None, lock)
     vanished = copying.returncode == reasons.VANISHED
     if (
         copying.returncode
@@ -94,16 +95,17 @@ def _made(
     if any(path == "." for path, _ in left_out):
         raise Failed(
             "source-folder-unreadable",
-            f"{order.source} was not backed up: {reasons.MAY_NOT_BE_READ}. Nothing of this backup was kept; "
-            "earlier ones are as they were.",
+            f"{order.source} was not backed up. {reasons.MAY_NOT_BE_READ} Nothing of this backup was kept. "
+            "Earlier backups are unchanged.",
         )
     new = [file for file, inode in files if inode not in shared]
     _refuse_running(order, plan.running_data_folders(file.path for file, _ in files))
     if before and before.files and not files and not order.may_be_empty:
         raise Refused(
             "source-folder-empty",
-            f"{order.source} was not backed up: it is empty, and had {before.files:,} files on {base}. Is "
-            "its disk mounted? If all was removed on purpose, --allow-empty backs that up.",
+            f"{order.source} was not backed up, because it is empty. The backup of {base} has "
+            f"{before.files:,} files. Mount the disk of the folder. If all files were removed on purpose, "
+            "pass --allow-empty.",
         )
     snapshot = FileSnapshot(
         date=date, source=str(order.source), base=base,
@@ -113,14 +115,14 @@ def _made(
     )  # fmt: skip
     own.write(unfinished, folder.head(snapshot), (entry for entry, _ in scanned))
     unfinished.rename(own.path / date)
-    folder.synced(own.path)
+    folder.sync_folder(own.path)
     return snapshot
 
 
-def _copied(
+def _copy(
     order: FileBackupOrder, reached: Reached, tree: Path, base: Path | None, lock: int
 ) -> "subprocess.CompletedProcess[str]":
-    """Copy; again where files vanished meanwhile, for what was renamed is there under another name."""
+    """Copy. If files vanish meanwhile, copy again, because renamed files have another name."""
     arguments = [
         *rsync.AS_IT_IS,
         *reached.receiving,
@@ -145,8 +147,8 @@ def _refuse_overlap(source: Path, backups: Path) -> None:
     if one.is_relative_to(other) or other.is_relative_to(one):
         raise Refused(
             "backup-folder-overlap",
-            f"{source} was not backed up: one of it and {backups} is in the other, so that each backup would "
-            "have those before it; keep backups elsewhere, on another disk.",
+            f"{source} was not backed up, because {backups} is inside this folder or contains it: each "
+            "backup would contain the earlier ones. Keep backups in another place, on another disk.",
         )
 
 
@@ -154,14 +156,14 @@ def _refuse_other_source(order: FileBackupOrder, before: FileSnapshot) -> None:
     if before.source != str(order.source):
         raise Refused(
             "source-folder-changed",
-            f"{order.source} was not backed up: {order.name} has backups of {before.source}, which --keep-* "
-            "would remove for those of another folder. Give this one a name of its own; if it is the same "
-            "folder, which has moved, say so by --source-moved once.",
+            f"{order.source} was not backed up, because the backups with the name {order.name} are of "
+            f"{before.source}. With --keep-*, backups of one folder would replace backups of the other. Pass "
+            "another name with --name. If the same folder has moved, pass --source-moved once.",
         )
 
 
 def _in_use(order: FileBackupOrder, reached: Reached) -> list[str]:
-    """Return the data folders of Kafka nodes that may run, of which anything would be backed up."""
+    """Return the data folders of Kafka nodes that may run and that are not excluded."""
     data_folders = plan.running_data_folders(reached.marks(order.excludes, order.backups))
     if not data_folders or not order.excludes:
         return data_folders
@@ -177,7 +179,7 @@ def _refuse_running(order: FileBackupOrder, data_folders: list[str]) -> None:
         )
         raise Refused(
             "kafka-data-in-source",
-            f"{order.source} was not backed up: {where} has the data of a Kafka node that may run: what "
-            "a broker leaves when it stops is not there. A copy of files that change is none; `aqueduct "
-            "backup` backs up topics and groups, and --exclude leaves the folder out.",
+            f"{order.source} was not backed up, because {where} has the data of a Kafka node that may run: "
+            "the file of a clean shutdown does not exist. A copy of changing files is not consistent. "
+            "Exclude the folder with --exclude. Back up topics and groups with `aqueduct backup`.",
         )

@@ -1,8 +1,8 @@
-"""What a tree has, file by file, with digests, in a list beside it; and how a tree differs from its list.
+"""The list of a backup's files with digests, and the comparison of files with this list.
 
-A tree is kept by rsync's --fake-super, so that its host needs no root: links and devices are plain files
-there, and what only root may set (owner, setuid bits) is in the attribute `user.rsync.%stat`. A list has what
-is on the disk.
+The backup is written with rsync's --fake-super, which needs no root: links and devices are regular files, and
+the attribute `user.rsync.%stat` has what only root can set (owner, setuid bits). The list describes these
+regular files.
 """
 
 import base64
@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
-OWN = "user.rsync."  # rsync's attributes, and its prefix of those that only root may set
+OWN = "user.rsync."  # the prefix of rsync's attributes, and of attributes that only root can set
 STAT = OWN + "%stat"  # mode in octal, device, owner:group
-# A folder, but no link to one; to look into it later takes its own rights.
+# A folder, and no link to one. To read it later, the process needs the rights of the folder.
 FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Inode = tuple[int, int]  # device, number
@@ -25,17 +25,17 @@ Inode = tuple[int, int]  # device, number
 
 @dataclass(frozen=True, kw_only=True)
 class FileEntry:
-    """A file or a folder, as on the disk."""
+    """A file or a folder of a backup, as on the disk."""
 
-    path: str  # in the tree; of the tree itself: `.`
-    mode: int  # with its kind
+    path: str  # relative to the top; `.` is the top itself
+    mode: int  # with the type of the file
     owner: int
     group: int
     modified: int  # nanoseconds since 1970
-    size: int  # of a folder 0
-    device: int  # 0 if it is none
-    sha256: str  # of a folder: empty; of a link: of its target
-    attributes: Mapping[str, str]  # extended ones, in base64
+    size: int  # 0 for a folder
+    device: int  # 0 for other files
+    sha256: str  # of a link: of its target; empty for a folder
+    attributes: Mapping[str, str]  # extended attributes, in base64
 
     @property
     def is_folder(self) -> bool:
@@ -45,7 +45,7 @@ class FileEntry:
 def scan(
     top: Path, entry_by_inode: Mapping[Inode, FileEntry] | None = None
 ) -> Iterator[tuple[FileEntry, Inode]]:
-    """Yield what a tree has, in the order of paths; of inodes in `entry_by_inode` read names only."""
+    """Yield the entries below a folder, sorted by path. Files in `entry_by_inode` are not read again."""
     for path in sorted(_paths(top)):
         full = top / path
         status = full.lstat()
@@ -56,10 +56,10 @@ def scan(
             yield _entry(path, str(full), status), inode
 
 
-def look(top: Path | int, path: str) -> FileEntry | None:
-    """Return what is at a path below a folder, or its descriptor; None if nothing is.
+def read_entry(top: Path | int, path: str) -> FileEntry | None:
+    """Return the entry at a path below a folder (or its descriptor); None if the path does not exist.
 
-    A link above it leads nowhere, whenever it is made.
+    Links above the path are never followed, even if another process creates one meanwhile.
     """
     own_path = PurePosixPath(path)
     try:
@@ -72,7 +72,7 @@ def look(top: Path | int, path: str) -> FileEntry | None:
 
 @contextmanager
 def folder(top: Path | int, path: str) -> Iterator[int]:
-    """Open a folder below another one, step by step; NotADirectoryError if a link is on the way."""
+    """Open a folder below another one, step by step. NotADirectoryError for a link in the path."""
     descriptor = (
         os.open(".", FOLDER, dir_fd=top) if isinstance(top, int) else os.open(top, FOLDER & ~os.O_NOFOLLOW)
     )
@@ -87,12 +87,12 @@ def folder(top: Path | int, path: str) -> Iterator[int]:
 
 
 def above_path(path: str) -> list[str]:
-    """Return the folders above a path, but for the tree itself."""
+    """Return the folders above a path, without the top."""
     return [str(parent) for parent in PurePosixPath(path).parents][:-1]
 
 
 def inodes(top: Path, entries: Iterable[FileEntry]) -> dict[Inode, FileEntry]:
-    """Return a tree's files by their inodes, where its list has them; what is gone is left out."""
+    """Return listed files by their inodes. Missing files are skipped."""
     entry_by_inode = {}
     for entry in entries:
         try:
@@ -104,7 +104,7 @@ def inodes(top: Path, entries: Iterable[FileEntry]) -> dict[Inode, FileEntry]:
 
 
 def _paths(top: Path) -> Iterator[str]:
-    """Yield all paths of a tree, which whoever owns its files may have made as deep as they like."""
+    """Yield all paths below a folder, without recursion: the depth is not limited."""
     yield "."
     folders = [""]
     while folders:
@@ -143,17 +143,17 @@ def _entry(path: str, full: str, status: os.stat_result) -> FileEntry:
 
 
 def _opener(path: str, flags: int) -> int:
-    """Open a file, and neither a link nor a pipe that has come in its place."""
+    """Open a file, but not a link or a pipe that replaced it."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def size(status: os.stat_result) -> int:
-    """Return how long a file or a link is; 0 of all else."""
+    """Return the size of a file or a link; 0 for others."""
     return status.st_size if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode) else 0
 
 
 def as_source(entry: FileEntry) -> FileEntry:
-    """Return what the entry was at its source, and is after a restore by root."""
+    """Return the entry as at its source, and as after a restore by root."""
     attributes = {
         name.removeprefix(OWN) if name.startswith(OWN) else name: value
         for name, value in entry.attributes.items()
@@ -177,18 +177,18 @@ def as_source(entry: FileEntry) -> FileEntry:
     )
 
 
-def written(entry: FileEntry) -> bytes:
-    """Return an entry as a line."""
+def to_line(entry: FileEntry) -> bytes:
+    """Return an entry as a line of a list."""
     return json.dumps(asdict(entry), separators=(",", ":")).encode() + b"\n"
 
 
-def read(line: bytes) -> FileEntry:
-    """Parse a line; ValueError, TypeError or KeyError if it is none."""
+def from_line(line: bytes) -> FileEntry:
+    """Parse a line of a list. ValueError, TypeError or KeyError if it is invalid."""
     return FileEntry(**json.loads(line))
 
 
-def differs(was: FileEntry, now: FileEntry) -> list[str]:
-    """Say in what an entry differs: `content`, `size`, `time`, `mode`, `owner`, `device`, `attributes`."""
+def differing_parts(was: FileEntry, now: FileEntry) -> list[str]:
+    """Return what differs: `content`, `size`, `time`, `mode`, `owner`, `device`, `attributes`."""
     return [
         word
         for word, one, other in (

@@ -1,7 +1,7 @@
-"""A folder of backups: `<name>/<date>/`, with `tree/`, `files.jsonl` (the tree's list) and `backup.json`.
+"""A folder of backups: `<name>/<date>/`, with `tree/`, `files.jsonl` (the list of files) and `backup.json`.
 
-A backup is made in `<name>/.unfinished-<date>` and gets its name when it is complete; one that goes is
-renamed first. So what has a date is whole, and everything else is nobody's.
+A backup is written to `<name>/.unfinished-<date>`, and is renamed when it is complete. Before a removal, it
+is renamed, too. So a folder with a date is a complete backup, and other folders are left over.
 """
 
 import errno
@@ -21,33 +21,36 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.recovery.file_backup import entries, plan
 from aqueduct.recovery.file_backup.entries import FileEntry
 
-WITHOUT_DIGEST, FORMAT = 1, 2  # of what a backup says of itself
+WITHOUT_DIGEST, FORMAT = 1, 2  # of backup.json
 TREE, LIST, HEAD = "tree", "files.jsonl", "backup.json"
 LOCKS = CHANGING, READING = ".changing", ".reading"
 UNFINISHED, GOING = ".unfinished-", ".going-"
 READABLE = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-MOST_HEAD_BYTES, MOST_LIST_BYTES = 64 << 20, 4 << 30  # that are read; a list has 300 bytes a file
+MOST_HEAD_BYTES, MOST_LIST_BYTES = (
+    64 << 20,
+    4 << 30,
+)  # that are read; a list has about 300 bytes for each file
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileSnapshot:
-    """What a complete backup says of itself."""
+    """The description of a complete backup."""
 
     date: str
     source: str
-    base: str | None  # the backup whose files it shares
+    base: str | None  # the backup with which it shares files
     files: int
     bytes: int  # of all files
-    new_files: int  # that the base has not
+    new_files: int  # files that the base does not have
     new_bytes: int
-    left_out: tuple[tuple[str, str], ...]  # what, why
-    with_attributes: bool  # extended ones and ACLs
+    left_out: tuple[tuple[str, str], ...]  # skipped paths, with the reason
+    with_attributes: bool  # extended attributes and ACLs
     list_sha256: str
 
 
 @dataclass(frozen=True)
 class BackupsOf:
-    """The backups of one name."""
+    """The backups with one name."""
 
     path: Path
 
@@ -59,21 +62,22 @@ class BackupsOf:
         """List complete backups, oldest first."""
         return sorted(path.name for path in _listed(self.path) if plan.date_of(path.name) is not None)
 
-    def half(self) -> list[Path]:
-        """List what was never completed, or was being removed."""
+    def incomplete(self) -> list[Path]:
+        """List incomplete backups, and backups whose removal was interrupted."""
         return sorted(path for path in _listed(self.path) if path.name.startswith((UNFINISHED, GOING)))
 
     def tree(self, date: str) -> Path:
         return self.path / date / TREE
 
     def snapshot(self, date: str) -> FileSnapshot:
-        """Read what a backup says of itself; Failed if it can't be used."""
+        """Read the description of a backup. Failed if it cannot be used."""
         path = self.path / date / HEAD
         try:
             content: dict[str, Any] = json.loads(self._read(date, HEAD, MOST_HEAD_BYTES))
             if content["format"] not in (WITHOUT_DIGEST, FORMAT):
                 raise Failed(
-                    "store-format-unsupported", f"{path} is of another version of Aqueduct; use that one."
+                    "store-format-unsupported",
+                    f"Another version of Aqueduct wrote {path}. Use that version.",
                 )
             if content["format"] == FORMAT and content.pop("sha256") != _digest(content):
                 raise ValueError
@@ -86,24 +90,25 @@ class BackupsOf:
             raise Failed("file-backup-damaged", _unusable(path, "it is damaged")) from None
 
     def entries(self, snapshot: FileSnapshot) -> list[FileEntry]:
-        """Read a backup's list; Failed if it is not as it was written, or there is no tree to it."""
+        """Read a backup's list of files. Failed if it is damaged, or the files are missing."""
         path = self.path / snapshot.date / LIST
         if not (tree := self.tree(snapshot.date)).is_dir() or tree.is_symlink():
-            raise Failed("file-backup-damaged", _unusable(tree, "it is gone"))
+            raise Failed("file-backup-damaged", _unusable(tree, "it is missing"))
         try:
             content = self._read(snapshot.date, LIST, MOST_LIST_BYTES)
         except OSError as error:
             raise Failed("file-backup-damaged", _unusable(path, error.strerror or str(error))) from None
         if hashlib.sha256(content).hexdigest() != snapshot.list_sha256:
             raise Failed(
-                "file-backup-damaged", _unusable(path, f"it is damaged: its digest is not the one in {HEAD}")
+                "file-backup-damaged",
+                _unusable(path, f"it is damaged: its digest differs from the digest in {HEAD}"),
             )
-        return [entries.read(line) for line in content.splitlines()]
+        return [entries.from_line(line) for line in content.splitlines()]
 
     def _read(self, date: str, name: str, most: int) -> bytes:
-        """Read a file of a backup, of `most` bytes; OSError for a link, a pipe and a larger file.
+        """Read a file of a backup of at most `most` bytes. OSError for a link, a pipe or a larger file.
 
-        Root reads backups of another user, who could lead it elsewhere, or let it wait.
+        Root reads backups of another user, who could put a link or a pipe there.
         """
         with entries.folder(self.path, date) as folder:
             descriptor = os.open(
@@ -116,27 +121,28 @@ class BackupsOf:
             return file.read(most + 1)
 
     @contextmanager
-    def changing(self) -> Iterator[int]:
-        """Be the one who adds or removes; Refused if another one is."""
+    def locked_for_changes(self) -> Iterator[int]:
+        """Hold the lock of changes. Refused if another process holds it."""
         with lock.held(
-            self.path / CHANGING, f"{self.path} is being changed by another backup or prune."
+            self.path / CHANGING,
+            f"Another backup or prune changes {self.path}. Wait until it ends, and run the command again.",
         ) as it:
             yield it
 
     @contextmanager
-    def reading(self, *, alone: bool = False) -> Iterator[None]:
-        """Read what nobody removes meanwhile; `alone`: who removes. Refused if another one has it."""
-        use = "read by a restore or verify" if alone else "pruned"
-        refusal = f"{self.path} is being {use}; wait until that ends."
+    def locked_for_reading(self, *, alone: bool = False) -> Iterator[None]:
+        """Hold the lock of reading, against removal; `alone`: against readers. Refused if it is taken."""
+        user = "A restore or verify reads" if alone else "A prune removes backups of"
+        refusal = f"{user} {self.path}. Wait until it ends, and run the command again."
         with (lock.held if alone else lock.shared)(self.path / READING, refusal):
             yield
 
     def write(self, unfinished: Path, head: Mapping[str, Any], file_entries: Iterable[FileEntry]) -> None:
-        """Write a backup's list and what it says of itself, to the disk."""
+        """Write a backup's list and its description, and sync both to the disk."""
         digest = hashlib.sha256()
         with (unfinished / LIST).open("wb") as file:
             for entry in file_entries:
-                line = entries.written(entry)
+                line = entries.to_line(entry)
                 digest.update(line)
                 file.write(line)
             file.flush()
@@ -147,10 +153,10 @@ class BackupsOf:
             file.write(json.dumps(content, indent=2).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        synced(unfinished)
+        sync_folder(unfinished)
 
     def remove(self, path: Path) -> None:
-        """Remove a backup, or half of one: killed anywhere, none is half there under its name."""
+        """Remove a backup, or an incomplete one. It is renamed first, so an interruption is visible."""
         try:
             if not path.name.startswith((UNFINISHED, GOING)):
                 path = path.rename(path.with_name(GOING + path.name))
@@ -158,19 +164,20 @@ class BackupsOf:
         except OSError as error:
             raise Failed(
                 "backup-folder-unwritable",
-                f"{path} can't be removed: {error.strerror}; is it of another user?",
+                f"Cannot remove {path}: {error.strerror}. Run the command as the user that created the "
+                "backups.",
             ) from None
 
-    def unmake(self) -> None:
-        """Remove the place of a name that has nothing; by who has its lock of changes."""
+    def remove_empty(self) -> None:
+        """Remove the folder of a name without backups. The caller holds the lock of changes."""
         with suppress(OSError):
             for lock_name in LOCKS:
                 (self.path / lock_name).unlink()
             self.path.rmdir()
 
 
-def opened(folder: Path, name: str | None = None) -> list[BackupsOf]:
-    """Return all that a folder has backups of, or one; Refused if there is none."""
+def existing_backups(folder: Path, name: str | None = None) -> list[BackupsOf]:
+    """Return the names with backups in a folder, or one of them. Refused if there is none."""
     try:
         names = sorted(
             subfolder.name
@@ -180,46 +187,49 @@ def opened(folder: Path, name: str | None = None) -> list[BackupsOf]:
     except OSError as error:
         raise Refused(
             "backup-folder-unreadable",
-            f"{folder} can't be read: {error.strerror}; name the folder of the backups.",
+            f"Cannot read {folder}: {error.strerror}. Pass the folder of the backups.",
         ) from None
     if name is not None and name not in names:
         raise Refused(
             "file-backup-missing",
-            f"{folder} has no backups of {name}; it has those of {some(names) or 'nothing'}.",
+            f"{folder} has no backups with the name {name}. Pass one of its names: {some(names) or 'none'}.",
         )
     if not names:
-        raise Refused("file-backup-missing", f"{folder} has no backups yet.")
+        raise Refused("file-backup-missing", f"{folder} has no backups. Pass the folder of the backups.")
     return [BackupsOf(folder / backup_name) for backup_name in names if name in (None, backup_name)]
 
 
-def made(folder: Path, name: str) -> BackupsOf:
-    """Return the place for backups of a name, which is made if it isn't there; only its owner may look."""
+def create_backups(folder: Path, name: str) -> BackupsOf:
+    """Return the backups with a name. Its folder is created if it does not exist, for its owner only."""
     path = folder / name
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
-        # Whose backups these are makes the locks: root, who restores, would leave ones that are root's.
+        # The owner of the backups creates the locks: locks of root would stop later backups.
         for lock_name in LOCKS:
             (path / lock_name).touch(mode=0o600)
     except FileNotFoundError:
         raise Refused(
             "backup-folder-unwritable",
-            f"{folder} can't be made: {folder.parent} is not there; make that one.",
+            f"Cannot create {folder}, because {folder.parent} does not exist. Create {folder.parent}.",
         ) from None
     except OSError as error:
         if error.errno == errno.EROFS:
-            raise Refused("backup-folder-unwritable", f"{path} can't be written: {lock.READ_ONLY}.") from None
-        raise Refused("backup-folder-unwritable", f"{path} can't be made: {error.strerror}.") from None
+            raise Refused("backup-folder-unwritable", f"Cannot write {path}: {lock.READ_ONLY}.") from None
+        raise Refused(
+            "backup-folder-unwritable",
+            f"Cannot create {path}: {error.strerror}. Check the path and its permissions.",
+        ) from None
     return BackupsOf(path)
 
 
 def head(snapshot: FileSnapshot) -> dict[str, Any]:
-    """Return what a backup says of itself, for its file."""
+    """Return the description of a backup, without its date and the digest of its list."""
     return {key: value for key, value in asdict(snapshot).items() if key not in ("date", "list_sha256")}
 
 
-def synced(path: Path) -> None:
-    """Return when a folder's names are on its disk."""
+def sync_folder(path: Path) -> None:
+    """Sync the names in a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -228,7 +238,7 @@ def synced(path: Path) -> None:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    """Return the digest of what a backup says of itself, in the order that it is written in."""
+    """Return the digest of a backup's description, whose fields are in the written order."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -238,30 +248,32 @@ def _listed(path: Path) -> list[Path]:
             return [path / child.name for child in children if child.is_dir(follow_symlinks=False)]
     except OSError as error:
         raise Failed(
-            "backup-folder-unreadable", f"{path} can't be read: {error.strerror}; is it of another user?"
+            "backup-folder-unreadable",
+            f"Cannot read {path}: {error.strerror}. Run the command as root, or as the user that created the "
+            "backups.",
         ) from None
 
 
 def _unusable(path: Path, reason: str) -> str:
     return (
-        f"{path} can't be read: {reason}; restore it from a copy, or move the backup {path.parent} out of "
-        "the folder."
+        f"Cannot read {path}: {reason}. Restore it from a copy, or move the backup {path.parent} to a place "
+        "outside the folder of the backups."
     )
 
 
 @dataclass(frozen=True)
 class _Level:
-    """A folder on the way down a tree: which it is, and its folders that still are to be removed."""
+    """A folder in the path of a removal, and its subfolders that are still to be removed."""
 
     inode: entries.Inode
     folders: list[str]
 
 
 def remove_tree(top: Path) -> None:
-    """Remove a folder with all below it, however deep: shutil.rmtree ends at Python's depth of calls.
+    """Remove a folder with all content, at any depth. shutil.rmtree is limited by Python's recursion.
 
-    Folders are opened one in the other, so that no link is followed, whenever it is made. Only one is open at
-    a time; on the way back, `..` must be the folder that the way down led through.
+    Each folder is opened from its parent, so that no link is followed, even a new one. Only one folder is
+    open at a time. On the way up, `..` must be the same folder as on the way down.
     """
     current = os.open(top.parent, READABLE)
     try:
@@ -281,7 +293,7 @@ def remove_tree(top: Path) -> None:
                 current = following
                 levels.pop()
                 if _inode(current) != levels[-1].inode:
-                    raise OSError(errno.ESTALE, "another program moved a folder in it meanwhile")
+                    raise OSError(errno.ESTALE, "another program moved a folder during the removal")
                 os.rmdir(entered.pop(), dir_fd=current)
             else:
                 return

@@ -1,4 +1,4 @@
-"""Which dated tree is which: their names, what one builds on, what was there at a time; what a source is."""
+"""Names and dates of backups, the choice of a backup by time, and the parsing of sources."""
 
 import re
 import shlex
@@ -11,27 +11,27 @@ from aqueduct.common import timestamps
 from aqueduct.errors import Refused
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-DATE = "%Y-%m-%dT%H%M%SZ"  # no colons: archives and other systems' disks take no such names
+DATE = "%Y-%m-%dT%H%M%SZ"  # no colons: archives and other file systems do not allow them
 ATTEMPTS = 3  # while files vanish
 META, CLEAN = "meta.properties", ".kafka_cleanshutdown"  # of Kafka's log.dirs (CleanShutdownFileHandler)
 SEGMENT = "[0-9]" * 20 + ".log"  # of a partition, in its folder
-# What tells of Kafka's data, for rsync, in any folder; a partition's segments: in the source's own.
+# Files that show that a folder has Kafka's data, as patterns of rsync. Segments count only in the top folder.
 MARKS = (META, CLEAN, f"/{SEGMENT}")
 
-# An address of IPv6 is in brackets, as rsync has it. No option of ssh, and nothing that a shell takes apart.
+# An IPv6 address is in brackets, as in rsync. No options of ssh and no special characters of a shell.
 _LOGIN = re.compile(r"(?!-)(?:[^\s'\"\\\[\]:]*@)?(?!-)(?:[^\s'\"\\\[\]:@]+|\[[\w:.%]+\])")
 
 
 @dataclass(frozen=True)
 class FileSource:
-    """A folder: of this host, or of another one by ssh."""
+    """A folder on this host, or on another host over ssh."""
 
     folder: str  # absolute
     login: str = ""  # user@host; empty: this host
 
     @property
     def ssh_login(self) -> str:
-        """The login as ssh takes it; rsync has an address of IPv6 in brackets."""
+        """The login for ssh, without the brackets of an IPv6 address."""
         return re.sub(r"\[(.*)\]$", r"\1", self.login)
 
     def __str__(self) -> str:
@@ -39,39 +39,39 @@ class FileSource:
 
 
 def source(text: str) -> FileSource:
-    """Parse `[[user@]host:]/folder`; ValueError, whose text is what may be written."""
+    """Parse `[[user@]host:]/folder`. ValueError, with the allowed form as text."""
     parted = re.fullmatch(r"(?:([^/]*):)?(/.*)", text, re.DOTALL)
     login, folder = (parted[1], parted[2]) if parted else ("", "")
     wrong = login is not None and not _LOGIN.fullmatch(login)
     login = login or ""
-    # That of another host is written into its authorized_keys.
+    # The folder of another host is in its authorized_keys.
     odd = r"[\0\r\n\"\\]" if login else r"[\0\r\n]"
     if wrong or not folder or ".." in folder.split("/") or re.search(odd, folder):
         raise ValueError("[USER@HOST:]/FOLDER")
     return FileSource(str(PurePosixPath("/" + folder.lstrip("/"))), login)
 
 
-def below(text: str) -> str:
-    """Return a path in the folder that was backed up as lists have it; `.` is all of it."""
+def relative_path(text: str) -> str:
+    """Return a path relative to the backed-up folder, as in lists; `.` is the folder itself."""
     return str(PurePosixPath(text.lstrip("/")))
 
 
 def restriction(folder: str) -> str:
-    """Return the options in authorized_keys of a key that may read a folder and nothing else.
+    """Return the options in authorized_keys with which a key can only read a folder.
 
-    sshd ends an option at the first `"`, so an apostrophe is not quoted by these.
+    sshd ends an option at the first `"`, so an apostrophe is quoted without it.
     """
     quoted = shlex.quote(folder).replace("""'"'"'""", r"'\''")
     return f'command="rrsync -ro {quoted}",restrict'
 
 
 def date_name(time: int) -> str:
-    """Return the name of a tree that was begun at a time, in milliseconds since 1970."""
+    """Return the name of a backup that began at a time, in milliseconds since 1970."""
     return datetime.fromtimestamp(time // 1000, UTC).strftime(DATE)
 
 
 def date_of(name: str) -> int | None:
-    """Return the time in a tree's name; None if it is no such name."""
+    """Return the time in the name of a backup; None for another name."""
     try:
         time = int(datetime.strptime(name, DATE).replace(tzinfo=UTC).timestamp()) * 1000
     except ValueError:
@@ -79,25 +79,28 @@ def date_of(name: str) -> int | None:
     return time if date_name(time) == name else None
 
 
-def base(names: Sequence[str], new: str) -> str | None:
-    """Return the newest complete tree, on which a new one builds; None for the first.
+def base_date(names: Sequence[str], new: str) -> str | None:
+    """Return the newest backup, with which a new one shares files; None for the first backup.
 
     Refused if it is not older than the new one.
     """
     newest = max(names, default=None)
     if newest is not None and newest >= new:
-        remedy = "wait a second."
+        remedy = "Run the command again after a second."
         if newest > new:
-            remedy = "if the clock is right now, wait, or rename that backup's folder to when it was made."
+            remedy = (
+                "Check the clock. If it is correct, rename the folder of that backup to the time when it was "
+                "created."
+            )
         raise Refused(
             "clock-behind-backup",
-            f"the newest backup is of {newest}, and it is {new} by this host's clock: {remedy}",
+            f"The newest backup is from {newest}, but the clock of this host shows {new}. {remedy}",
         )
     return newest
 
 
-def until(text: str) -> int:
-    """Return a day's last millisecond, or the time of a tree's name or a moment; ValueError: the forms."""
+def end_time(text: str) -> int:
+    """Parse a day (its last millisecond), a backup's name or a time. ValueError, with the allowed forms."""
     try:
         day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
         return int((day + timedelta(days=1)).timestamp() * 1000) - 1
@@ -108,19 +111,19 @@ def until(text: str) -> int:
     try:
         return timestamps.parse(text)
     except ValueError as error:
-        raise ValueError(f"2026-01-31, a backup's name, or {error}") from None
+        raise ValueError(f"2026-01-31, the name of a backup, or {error}") from None
 
 
-def at(names: Sequence[str], time: int | None) -> str | None:
-    """Return the newest tree that is not younger than a time; None if there is none."""
+def newest_at(names: Sequence[str], time: int | None) -> str | None:
+    """Return the newest backup at or before a time; None if there is none. Without a time: the newest."""
     return max((name for name in names if time is None or (date_of(name) or 0) <= time), default=None)
 
 
 def running_data_folders(paths: Iterable[str]) -> list[str]:
-    """Return the data folders of Kafka nodes that were not stopped cleanly, so may run; `.` is the top.
+    """Return the data folders of Kafka nodes that may run; `.` is the top folder.
 
-    A broker removes the mark of a clean shutdown when it starts, and a controller has none. Of a single
-    partition's folder it can't be told, so that may be in use, too.
+    A broker creates a file at a clean shutdown and removes it at start; a controller never creates it. The
+    folder of a single partition may always be in use.
     """
     parts = [_split(path) for path in paths]
     named = {(str(parent), name) for parent, name in parts if name in (META, CLEAN)}

@@ -1,4 +1,4 @@
-"""Old backups removed, as a policy says."""
+"""Removes old backups by a policy."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ from aqueduct.snapshots.prune.policy import Dated, KeepPolicy
 @dataclass(frozen=True, kw_only=True)
 class FilesPruned:
     name: str
-    stay: dict[str, str]  # why, by date
+    stay: dict[str, str]  # the reason, by date
     go: tuple[str, ...]
-    half: tuple[str, ...]  # what was never completed
+    half: tuple[str, ...]  # incomplete backups
 
 
 def prune(own: BackupsOf, keep: KeepPolicy, *, execute: bool) -> FilesPruned:
-    """Remove backups that no rule keeps, and half ones; or tell which would go.
+    """Remove backups that no rule keeps, and incomplete ones. Without `execute`, only list them.
 
-    The newest stays, and so does the newest that is whole. Failed, with nothing removed, if one can't be
-    read, or one that would stay is damaged, as far as is seen without reading what is in all files.
+    The newest backup stays, and the newest one without skipped files. Failed, with nothing removed, if a
+    backup cannot be read, or a remaining one is damaged. The content of files is not read.
     """
-    with own.changing(), own.reading(alone=True):
+    with own.locked_for_changes(), own.locked_for_reading(alone=True):
         snapshots = [own.snapshot(date) for date in own.dates()]
         stay = kept(snapshots, keep)
         go = tuple(snapshot.date for snapshot in snapshots if snapshot.date not in stay)
-        half = own.half()
+        half = own.incomplete()
         if go:
             _refuse_damaged(own, stay)
         if execute:
@@ -39,23 +39,24 @@ def prune(own: BackupsOf, keep: KeepPolicy, *, execute: bool) -> FilesPruned:
 def _refuse_damaged(own: BackupsOf, stay: Iterable[str]) -> None:
     for date in stay:
         try:
-            verify.look_through(own, date)
+            verify.check_outline(own, date)
         except Failed as error:
             raise Failed(
                 error.id,
-                f"nothing of {own.name} is removed, for {date} would stay and can't be used: {error} "
-                f"`aqueduct files verify` tells more; where it can't be repaired, move {own.path / date} "
-                "out of the folder.",
+                f"Nothing of {own.name} was removed, because the remaining backup {date} cannot be used: "
+                f"{error} "
+                f"Run `aqueduct files verify`. If the backup cannot be repaired, move {own.path / date} to a "
+                "place outside the folder of the backups.",
             ) from None
 
 
 def kept(snapshots: Sequence[FileSnapshot], keep: KeepPolicy) -> dict[str, str]:
-    """Return why backups stay, by their dates. They come oldest first."""
+    """Return the reasons why backups stay, by date. `snapshots`: oldest first."""
     dates = [snapshot.date for snapshot in snapshots]
     reasons_by_number = keep.keeps(
         [Dated(number, plan.date_of(date) or 0) for number, date in enumerate(dates)]
     )
     whole = [number for number, snapshot in enumerate(snapshots) if not snapshot.left_out]
     for number in whole[-1:]:
-        reasons_by_number.setdefault(number, []).append("newest that is whole")
+        reasons_by_number.setdefault(number, []).append("newest without skipped files")
     return {dates[number]: ", ".join(reasons_by_number[number]) for number in sorted(reasons_by_number)}

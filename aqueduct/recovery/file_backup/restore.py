@@ -1,4 +1,4 @@
-"""Files of a backup written to another folder, and looked at there."""
+"""Restores files of a backup to a folder, and verifies the restored files."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.recovery.file_backup import entries, plan, reasons, rsync, staging, verify
 from aqueduct.recovery.file_backup.entries import FileEntry
 from aqueduct.recovery.file_backup.folder import BackupsOf, FileSnapshot
-from aqueduct.recovery.file_backup.target import OpenedTarget, opened
+from aqueduct.recovery.file_backup.target import OpenedTarget, open_target
 
 OTHERS_WRITE = 0o022  # the bits of a mode that let others change what a folder has
 HALF = re.compile(r"\.(.+)\.[A-Za-z0-9]{6}", re.DOTALL)
@@ -23,7 +23,7 @@ class FileRestoreOrder:
     backups: BackupsOf
     date: str
     target: Path
-    paths: tuple[str, ...] = ()  # in the folder that was backed up; empty: all of it
+    paths: tuple[str, ...] = ()  # relative to the backed-up folder; empty: all files
     overwrite: bool = False
     dry_run: bool = False
 
@@ -34,23 +34,23 @@ class FilesRestored:
     files: int
     bytes: int
     overwritten: tuple[str, ...]
-    changed_folders: tuple[str, ...]  # that were there with another mode or owner
-    top: str  # in what the target's own folder, which was there and stays, is not the backup's
-    without_owners: int  # files and folders of others at their source: only root may give them away
-    unread: tuple[str, ...]  # written, and not compared: their mode lets nobody but root read them
-    left_out: tuple[tuple[str, str], ...]  # of what was wanted, the backup does not have: what, why
+    changed_folders: tuple[str, ...]  # existing folders whose mode or owner was changed
+    top: str  # differences of the target folder itself, which exists and is not changed
+    without_owners: int  # files and folders of other users: only root can restore their owners
+    unread: tuple[str, ...]  # written but not compared: only root can read them
+    left_out: tuple[tuple[str, str], ...]  # requested paths that the backup skipped, with the reason
 
 
 def restore(order: FileRestoreOrder) -> FilesRestored:
-    """Restore files of a backup, as they were.
+    """Restore files of a backup.
 
-    Refused where another file is in the way, or a folder of another mode or owner, unless they may be
-    overwritten. Nothing else at the target is touched: neither the target's own folder, if it is there, nor
-    those above what is restored. Failed, with nothing written, if one of them is not as it was backed up.
+    Refused if the target has a different file at a path, or a folder with another mode or owner, unless
+    `overwrite`. Nothing else at the target is changed: an existing target folder and folders above restored
+    files stay as they are. Failed, with nothing written, if a file of the backup is damaged.
     """
     own = order.backups
     try:
-        with opened(order.target) as target:
+        with open_target(order.target) as target:
             if target.path.is_relative_to(own.path.parent.resolve()):
                 raise Refused(
                     "restore-folder-unusable",
@@ -63,7 +63,7 @@ def restore(order: FileRestoreOrder) -> FilesRestored:
                     f"Cannot restore to {order.target}, because it is not a folder. Pass a folder, "
                     "or a path that does not exist: the command creates it.",
                 )
-            with own.reading():
+            with own.locked_for_reading():
                 return _restored(replace(order, target=target.path), target)
     except OSError as error:
         who = " Only root and the user who made the backups can read them."
@@ -72,15 +72,19 @@ def restore(order: FileRestoreOrder) -> FilesRestored:
             raise Failed(
                 "backup-folder-unreadable", f"Cannot read {shown(name)}: {error.strerror}.{who}"
             ) from None
-        raise Failed("restore-folder-unusable", f"Cannot read {shown(name)}: {error.strerror}.") from None
+        raise Failed(
+            "restore-folder-unusable",
+            f"Cannot read {shown(name)}: {error.strerror}. Run the command as root, or restore to another "
+            "folder.",
+        ) from None
 
 
 @dataclass(frozen=True)
 class _AtTarget:
-    """What a target has in the places of what is to be there."""
+    """The entries of a target at the paths of a restore."""
 
     found: dict[str, FileEntry]
-    hidden: frozenset[str]  # may not be read, so it is not known what it is
+    hidden: frozenset[str]  # paths that cannot be read
 
     def has(self, path: str) -> bool:
         return path in self.found or path in self.hidden
@@ -91,10 +95,10 @@ class _AtTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class _Selected:
-    """The part of a backup that is to be restored."""
+    """The part of a backup to restore."""
 
     snapshot: FileSnapshot
-    paths: Sequence[str]  # empty: all of it
+    paths: Sequence[str]  # empty: all files
     chosen: Sequence[FileEntry]
     above: Sequence[FileEntry]  # folders above these, with the target's own if it does not exist
     makes_target: bool
@@ -102,11 +106,11 @@ class _Selected:
 
 @dataclass(frozen=True, kw_only=True)
 class _Differences:
-    """What a target has in another way than the backup."""
+    """The differences between a target and a backup."""
 
-    other: Sequence[str]  # files, or what is in the place of a folder
-    folders: Mapping[str, str]  # of another mode or owner, and which
-    top: str  # in what the target's own folder differs
+    other: Sequence[str]  # files, or other entries at the path of a folder
+    folders: Mapping[str, str]  # folders with another mode or owner, with the difference
+    top: str  # differences of the target folder itself
 
 
 def _restored(order: FileRestoreOrder, target: OpenedTarget) -> FilesRestored:
@@ -123,7 +127,7 @@ def _restored(order: FileRestoreOrder, target: OpenedTarget) -> FilesRestored:
         raise Refused(
             "restore-folder-not-empty", _others(order.target, differences.other, differences.folders)
         )
-    # The target's own folder is the user's; others that are there are left, but where they may be changed.
+    # An existing target folder is not changed; other existing folders only with --overwrite.
     stay = {
         entry.path
         for entry in due
@@ -154,7 +158,7 @@ def _restored(order: FileRestoreOrder, target: OpenedTarget) -> FilesRestored:
 
 
 def _is_exposed(target: OpenedTarget, seen: Iterable[FileEntry]) -> bool:
-    """Tell whether another user may make a link that would lead root elsewhere, now or after the restore."""
+    """Return whether another user could create a link that root follows, now or after the restore."""
     folders = (entry for entry in seen if entry.is_folder)
     return os.geteuid() == 0 and not (
         target.private and all(folder.owner == 0 and not folder.mode & OTHERS_WRITE for folder in folders)
@@ -162,18 +166,18 @@ def _is_exposed(target: OpenedTarget, seen: Iterable[FileEntry]) -> bool:
 
 
 def _select(order: FileRestoreOrder, *, makes_target: bool) -> _Selected:
-    """Select what the order names; Refused if the backup lacks some of it."""
+    """Select the files of the order. Refused if the backup lacks one of its paths."""
     own, target = order.backups, order.target
     snapshot = own.snapshot(order.date)
     listed = own.entries(snapshot)
-    paths = sorted({plan.below(path) for path in order.paths})
+    paths = sorted({plan.relative_path(path) for path in order.paths})
     chosen = _wanted(order, paths, snapshot, listed)
     if not makes_target and not os.access(target, os.X_OK):
         raise Refused(
             "restore-folder-unusable",
             f"Cannot open {target}, because this user has no permission. Nothing was restored.",
         )
-    # Folders above, where there is none: rsync makes them, too, and in the place of files and links.
+    # Missing folders above: rsync creates them, too, also in place of files and links.
     above = {parent for path in paths for parent in entries.above_path(path)} | (
         {"."} if makes_target else set()
     )
@@ -188,7 +192,7 @@ def _select(order: FileRestoreOrder, *, makes_target: bool) -> _Selected:
 
 
 def _refuse_damage(order: FileRestoreOrder, snapshot: FileSnapshot, used: Sequence[FileEntry]) -> None:
-    if damage := verify.of_some(order.backups, snapshot, used):
+    if damage := verify.damaged_files(order.backups, snapshot, used):
         damaged = some(f"{shown(path)} ({fault})" for path, fault in damage)
         raise Failed(
             "file-backup-damaged",
@@ -201,7 +205,7 @@ def _refuse_damage(order: FileRestoreOrder, snapshot: FileSnapshot, used: Sequen
 def _differences(
     due: Sequence[FileEntry], at_target: _AtTarget, ignored: Sequence[str], blocked: Sequence[FileEntry]
 ) -> _Differences:
-    """Compare what is to be written with the target; something else is in the place of `blocked`."""
+    """Compare the files to write with the target. Other entries are at the paths of `blocked`."""
     folders = [entry for entry in due if entry.is_folder and at_target.is_folder(entry.path)]
     rest = [entry for entry in due if not (entry.is_folder and at_target.is_folder(entry.path))]
     other = [
@@ -220,7 +224,7 @@ def _differences(
 
 
 def _without_owners(sent: Iterable[FileEntry]) -> int:
-    """Count what keeps this user as its owner: only root may give files away."""
+    """Count entries that will belong to this user instead of their owner: only root can set owners."""
     user = os.geteuid()
     return sum(entry.owner != user for entry in sent) if user else 0
 
@@ -229,7 +233,7 @@ def _look(target: Path | int, due: Iterable[FileEntry]) -> _AtTarget:
     entry_by_path, hidden = {}, set()
     for entry in due:
         try:
-            if seen := entries.look(target, entry.path):
+            if seen := entries.read_entry(target, entry.path):
                 entry_by_path[entry.path] = seen
         except PermissionError:
             hidden.add(entry.path)
@@ -272,7 +276,7 @@ def _others(target: Path, other: Sequence[str], differing: Mapping[str, str]) ->
 
 
 def left_out(snapshot: FileSnapshot, paths: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return what a backup lacks of some paths, below or above them, and why; of none: of all."""
+    """Return skipped entries at, below and above paths, with the reason; without paths, all of them."""
     return tuple(
         (missed, reason)
         for missed, reason in snapshot.left_out
@@ -330,10 +334,10 @@ def _write(
             "restore-folder-unusable", f"Cannot create {target}: {error.strerror}. Nothing was restored."
         ) from None
     options = _options(snapshot)
-    # Named one by one: what was not verified, such as a file that somebody put into the tree, is not written.
+    # Only listed files are written: a file that another user put into the backup is not in the list.
     options += ["--from0", "--files-from=-"]
-    # Those above what is named get the backup's owner, mode and times, too, unless that is forbidden. The
-    # top is never named where it has something: all that is in it would be.
+    # rsync also changes owner, mode and times of folders above listed files, unless it is told not to. The
+    # top is not listed if it has files: rsync would write all files below it.
     names = [f"./{entry.path}\0" for entry in sent if entry.path != "."]
     if not makes_target:
         options.append("--no-implied-dirs")
@@ -342,13 +346,13 @@ def _write(
     if not names:
         return
     before = _half(target, sent)
-    copying = rsync.run([*options, f"{tree}/", f"{target}/"], said="".join(names))
+    copying = rsync.run([*options, f"{tree}/", f"{target}/"], stdin="".join(names))
     if copying.returncode:
         for unfinished in _half(target, sent) - before:
             unfinished.unlink(missing_ok=True)
         name, cause = (
             f"backup {order.date} of {order.backups.name}",
-            reasons.told(copying.returncode, copying.stderr),
+            reasons.exit_description(copying.returncode, copying.stderr),
         )
         if _untouched(target, sent, at_target):
             if makes_target:
@@ -367,12 +371,12 @@ def _write(
 
 
 def _options(snapshot: FileSnapshot) -> list[str]:
-    # Only the side that reads has its owners in attributes.
+    # Only the reading side has owners in attributes.
     options = [*rsync.AS_IT_IS, rsync.KEPT, "--remote-option=--super"] if os.geteuid() == 0 else [
         *rsync.AS_IT_IS, rsync.KEPT, "--no-owner", "--no-group", "--remote-option=--no-super"
     ]  # fmt: skip
     options += rsync.WITH_ATTRIBUTES if snapshot.with_attributes else ()
-    # Files that are as they were are not written; that is told by what is in them.
+    # Unchanged files are not written. They are compared by their content.
     return [*options, "--checksum"]
 
 
@@ -384,10 +388,10 @@ def _write_staged(
     target: OpenedTarget,
     ignored: Sequence[str],
 ) -> tuple[str, ...]:
-    """Write, as root, where other users may change folders; return what may not be read.
+    """Write as root to folders that other users can change. Return the paths that cannot be read.
 
-    rsync itself writes where only root can enter. What is written and compared there is then moved to the
-    target, by descriptors of folders.
+    rsync writes to a folder that only root can enter. After a comparison, the files are moved to the target,
+    by descriptors of folders.
     """
     existing = [entry for entry in sent if entry.is_folder and at_target.is_folder(entry.path)]
     rest = [entry for entry in sent if entry not in existing]
@@ -401,8 +405,8 @@ def _write_staged(
     try:
         if fresh:
             with (
-                staging.made(target.descriptor, target.missing[:-1]) as parent,
-                staging.staging(parent) as private,
+                staging.create_folders(target.descriptor, target.missing[:-1]) as parent,
+                staging.staging_folder(parent) as private,
             ):
                 begun, copy = True, Path(f"/proc/self/fd/{private}/{staging.TREE}")
                 _copy_fresh(order, snapshot, fresh, target, private)
@@ -441,12 +445,12 @@ def _copy_fresh(
         names, options = ["./.\0"], [*options, "--exclude=*"]
     copy = f"/proc/self/fd/{private}/{staging.TREE}/"
     tree = order.backups.tree(order.date)
-    copying = rsync.run([*options, f"{tree}/", copy], keep=private, said="".join(names))
+    copying = rsync.run([*options, f"{tree}/", copy], keep=private, stdin="".join(names))
     if copying.returncode:
         raise Failed(
             "file-restore-failed",
             f"Nothing of backup {order.date} of {order.backups.name} was restored to "
-            f"{target.path}: {reasons.told(copying.returncode, copying.stderr)}. Correct the "
+            f"{target.path}: {reasons.exit_description(copying.returncode, copying.stderr)}. Correct the "
             "cause, and run the command again.",
         )
 
@@ -455,7 +459,7 @@ def _move_fresh(
     fresh: Sequence[FileEntry], copy: Path, target: OpenedTarget, private: int, parent: int
 ) -> None:
     if target.missing:
-        # Nothing was there: what has come since is not replaced.
+        # The target did not exist: if it was created since, it is not replaced.
         os.rename(staging.TREE, target.missing[-1], src_dir_fd=private, dst_dir_fd=parent)
         return
     paths = {entry.path for entry in fresh}
@@ -465,7 +469,7 @@ def _move_fresh(
 
 
 def _set_folder(snapshot: FileSnapshot, source: str, target: OpenedTarget, path: str) -> None:
-    """Give an existing folder the owner, mode, times and attributes of the backup."""
+    """Set the owner, mode, times and attributes of an existing folder as in the backup."""
     with entries.folder(target.descriptor, path) as descriptor:
         itself = f"/proc/self/fd/{descriptor}/"
         copying = rsync.run([*_options(snapshot), "--exclude=*", f"{source}/", itself], keep=descriptor)
@@ -473,13 +477,13 @@ def _set_folder(snapshot: FileSnapshot, source: str, target: OpenedTarget, path:
         raise Failed(
             "file-restore-failed",
             f"All files of the backup were restored to {target.path}, but {shown(path)} does not "
-            f"have its owner and mode: {reasons.told(copying.returncode, copying.stderr)}. Correct "
-            "the cause, and run the command again with --overwrite.",
+            f"have its owner and mode: {reasons.exit_description(copying.returncode, copying.stderr)}. "
+            "Correct the cause, and run the command again with --overwrite.",
         )
 
 
 def _untouched(target: Path, sent: Sequence[FileEntry], at_target: _AtTarget) -> bool:
-    """Tell if a target has what it had, in the places of what was to be written there."""
+    """Return whether a target is unchanged at the paths of the restore."""
     rest = [entry for entry in sent if entry.path != "."]
     now = _look(target, rest)
     names = {entry.path for entry in rest}
@@ -489,18 +493,18 @@ def _untouched(target: Path, sent: Sequence[FileEntry], at_target: _AtTarget) ->
 
 
 def _half(target: Path, to_write: Iterable[FileEntry]) -> set[Path]:
-    """Return files with the names that rsync gives to these until they are whole: `.NAME.XXXXXX`."""
+    """Return incomplete files, which rsync calls `.NAME.XXXXXX`."""
     names_by_folder: dict[PurePosixPath, set[str]] = {}
     for entry in to_write:
         path = PurePosixPath(entry.path)
         names_by_folder.setdefault(path.parent, set()).add(path.name)
     half_files = set()
     for parent, names in names_by_folder.items():
-        if not (target / parent).is_dir() or entries.look(target, str(parent)) is None:
+        if not (target / parent).is_dir() or entries.read_entry(target, str(parent)) is None:
             continue
         try:
             inside = [*(target / parent).iterdir()]
-        except PermissionError:  # as it will be again, when rsync has ended
+        except PermissionError:  # rsync cannot write there, either
             continue
         for candidate in inside:
             half = HALF.fullmatch(candidate.name)
@@ -512,7 +516,7 @@ def _half(target: Path, to_write: Iterable[FileEntry]) -> set[Path]:
 def _check(
     target: Path, top: Path | int, due: Iterable[FileEntry], ignored: Iterable[str]
 ) -> tuple[str, ...]:
-    """Compare what is there with what was to be; return what may not be read. Failed if it is another."""
+    """Verify restored files. Return the paths that cannot be read. Failed if a file differs."""
     due, ignored = [*due], [*ignored]
     now = _look(top, due)
     bad = [

@@ -1,4 +1,4 @@
-"""rsync, and the ssh that it is run by."""
+"""Runs rsync, and ssh for it."""
 
 import ast
 import os
@@ -16,25 +16,25 @@ from aqueduct.recovery.file_backup import plan, reasons
 from aqueduct.recovery.file_backup.plan import FileSource
 
 RSYNC = "rsync"
-SILENT_SECONDS = 600  # of a source that sends nothing
+SILENT_SECONDS = 600  # without data from a source
 # Where rsync runs, its own folder of /proc: nobody can create or remove a file there. Some builds of rsync
 # 3.2.7 lose the target of a local copy with --remote-option, and write to a name of any bytes, or, with
 # --delete, empty this folder.
 NOWHERE = "/proc/self"
-# Files as they are at their source: kinds, modes, owners, times and hard links. Without the window, times of
-# one second are taken for the same.
+# Copy types, modes, owners, times and hard links, too. Without the window, times within one second count as
+# equal.
 AS_IT_IS = ("--archive", "--hard-links", "--sparse", "--numeric-ids", "--modify-window=-1")
-KEPT = "--fake-super"  # of the side that has the backup: owners and kinds are in attributes, without root
+KEPT = "--fake-super"  # for the side of the backup: owners and types are stored in attributes, without root
 WITH_ATTRIBUTES = ("--xattrs", "--acls")
-# Attributes by which a backup keeps what only root may set: any user may give such ones to files, and they
-# would be believed when the backup is restored. With a filter, rsync's own one (of ACLs' attributes) is off.
+# The attributes in which a backup stores what only root can set. Any user can set such attributes at the
+# source, and a restore would use them. A filter disables rsync's default filter, of ACLs' attributes.
 NOT_FROM_SOURCE = ("--filter=-xs user.rsync.*", "--filter=-xs system.*")
 PROBE_SECONDS = 120
-EVERYWHERE = "/proc/version"  # a file that is there where the top is `/`
-CLOSED_PORT = 1  # tcpmux: nothing listens there, and that is told to those who may ask
+EVERYWHERE = "/proc/version"  # a file that exists if the top is `/`
+CLOSED_PORT = 1  # tcpmux: no service listens there, and a client that may forward gets this error
 KEY_OPTIONS = re.compile(r"^debug1: Remote: .*: key options: (.*?)\r?$", re.MULTILINE)
 CHATTER = re.compile(r"^(debug1|Authenticated to|Transferred|Bytes per second)\b.*\n?", re.MULTILINE)
-KEYLESS = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}  # no agent, and no options of rsync's
+KEYLESS = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}  # no agent, and no options for rsync
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class SshOptions:
     port: int = 22
 
     def command(self) -> list[str]:
-        """Return ssh as it is to be run: no questions, no agent, no host that is not known."""
+        """Return the command of ssh: without questions, without agent, with known hosts only."""
         settings = {
             "BatchMode": "yes", "StrictHostKeyChecking": "yes", "LogLevel": "ERROR", "ForwardAgent": "no",
             "ConnectTimeout": "30", "ServerAliveInterval": "15", "ServerAliveCountMax": "4",
@@ -58,19 +58,19 @@ class SshOptions:
 
 @dataclass(frozen=True)
 class Reached:
-    """A source, as rsync reaches it."""
+    """A source and its access by rsync."""
 
     source: FileSource
     ssh: SshOptions
 
     @property
     def argument(self) -> str:
-        """What rsync is given: rrsync takes the folder that it shows for the top."""
+        """The source as argument of rsync. With rrsync, the restricted folder is `/`."""
         return f"{self.source.login}:/" if self.source.login else self.source.folder.rstrip("/") + "/"
 
     @property
     def receiving(self) -> list[str]:
-        """Have the receiving side keep owners in attributes, and the source's believe none of its files'."""
+        """The option with which only the receiving side stores owners in attributes."""
         return [KEPT if self.source.login else f"--remote-option={KEPT}"]
 
     @property
@@ -78,13 +78,13 @@ class Reached:
         return [f"--rsh={shlex.join(self.ssh.command())}"] if self.source.login else []
 
     def marks(self, excludes: Sequence[str], backups: Path) -> list[str]:
-        """List marks of Kafka's data folders at any depth; Failed if the source can't be read."""
-        # Before what is excluded: a pattern that has a mark's name leaves its data where they are.
+        """List files that mark Kafka's data folders, at any depth. Failed if the source cannot be read."""
+        # Before the excludes: a pattern that excludes such a file does not exclude the data beside it.
         marks = [f"--include={name}" for name in plan.MARKS]
         return self._listed([*marks, *excluded(excludes), "--include=*/", "--exclude=*"], backups)
 
     def files(self, excludes: Sequence[str], backups: Path) -> list[str]:
-        """List what is to be backed up, without folders; Failed if the source can't be read."""
+        """List the files to back up. Failed if the source cannot be read."""
         return self._listed(excluded(excludes), backups)
 
     def _listed(self, rules: Sequence[str], backups: Path) -> list[str]:
@@ -94,23 +94,23 @@ class Reached:
         ):
             raise Failed("rsync-failed", self.failed(listing, backups))
         return [
-            reasons.plain(line.split(maxsplit=4)[4])
+            reasons.unescaped(line.split(maxsplit=4)[4])
             for line in listing.stdout.splitlines()
             if line[:1] == "-"
         ]
 
     def failed(self, process: "subprocess.CompletedProcess[str]", backups: Path) -> str:
-        cause = reasons.why(process.returncode, process.stderr, self.source, str(backups))
+        cause = reasons.failure_cause(process.returncode, process.stderr, self.source, str(backups))
         return (
-            f"{self.source} was not backed up: {cause}. Nothing of this backup was kept; earlier ones are as "
-            "they were."
+            f"{self.source} was not backed up. {cause} Nothing of this backup was kept. Earlier backups are "
+            "unchanged."
         )
 
     def refuse_other_key(self, backups: Path) -> None:
-        """Refuse a key of another folder, for that one would be copied under this one's name.
+        """Refuse a key that can read another folder, or that has more rights than to read this folder.
 
-        And one that may do more than read the folder: who captures this host would own the source's. Failed
-        if the host can't be reached.
+        With such a key, an attacker on this host would get access to the source's host. Failed if the host
+        cannot be reached.
         """
         if not self.source.login:
             return
@@ -136,37 +136,42 @@ class Reached:
         top = self._top(backups)
         if top == "/" != self.source.folder:
             wide.append("read other folders")
-        # sshd (OpenSSH since 7.7) says which options a key has: of ports that it may forward, not all can be
+        # sshd (OpenSSH since 7.7) reports the options of a key. Not all ports that it can forward can be
         # tried.
         key_options = " ".join(KEY_OPTIONS.findall(shell.stderr)).split()
         if "port-forwarding" in key_options or (not key_options and self._forwards(backups)):
             wide.append("forward ports")
-        key = f"{self.source} was not backed up: the key {self.ssh.key or 'of ssh'}"
+        key = f"the key {self.ssh.key or 'of ssh'}"
         right = plan.restriction(self.source.folder)
-        line = f"Write {right} before it in authorized_keys of {self.source.login}, and no other options."
+        line = (
+            f"Write {right} before the key in authorized_keys of {self.source.login}, and no other options. "
+            "Nothing was kept."
+        )
         if wide:
             raise Refused(
                 "backup-key-unrestricted",
-                f"{key} may {some(wide)} there, and so may whoever captures this host. {line}",
+                f"{self.source} was not backed up, because {key} has too many rights there: {some(wide)}. An "
+                f"attacker on this host would have these rights, too. {line}",
             )
         if top is None:
             raise Refused(
                 "backup-key-unrestricted",
-                f"{key} does not tell which folder it may read, and that one would be backed up under this "
-                f"one's name. {line}",
+                f"{self.source} was not backed up, because it is unknown which folder {key} can read. "
+                f"Another folder could be backed up under the name of this folder. {line}",
             )
         if top != self.source.folder:
             raise Refused(
                 "backup-key-other-folder",
-                f"{key} may read {top}, and that would be backed up under this one's name. Name that folder "
-                f"(as it is without links), or give this one a key of its own. {line}",
+                f"{self.source} was not backed up, because {key} can read the folder {top} instead. Pass "
+                f"{top}, "
+                f"without symbolic links in the path, or use another key for this folder. {line}",
             )
 
     def _top(self, backups: Path) -> str | None:
-        """Return the folder that the key may read, `/` if it may read all; None if it can't be told.
+        """Return the folder that the key can read, `/` if it can read all folders; None if it is unknown.
 
-        rrsync refuses the path `/./`, which is its folder's own and not written as it writes it, and says
-        which folder that is (rsync 3.2.4 to 3.5.0: `unsafe arg: /./ [as written, as it is]`).
+        rrsync rejects the path `/./` and prints the folder that it stands for (rsync 3.2.4 to 3.5.0:
+        `unsafe arg: /./ [as written, as it is]`).
         """
         asked = run([*self.options, "--list-only", "--dirs", f"{self.source.login}:/./"])
         if match := re.search(r"^\S*rrsync error: unsafe arg: /\./ (\[.*\])\r?$", asked.stderr, re.MULTILINE):
@@ -180,8 +185,8 @@ class Reached:
         return "/" if every.returncode == 0 and every.stdout.endswith(f" {Path(EVERYWHERE).name}\n") else None
 
     def _forwards(self, backups: Path) -> bool:
-        """Tell if the key lets its holder connect to a port of that host; `permitopen` hides it."""
-        word = "-oLogLevel=INFO"  # else the server's answer is not told
+        """Return whether the key allows connections to ports. A key with `permitopen` is not noticed."""
+        word = "-oLogLevel=INFO"  # else ssh does not print the answer of the server
         ssh, *options = self.ssh.command()
         try:
             forwarding = subprocess.run(  # noqa: S603
@@ -189,7 +194,7 @@ class Reached:
                 stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                 timeout=PROBE_SECONDS, check=False, env=KEYLESS,
             )  # fmt: skip
-        except subprocess.TimeoutExpired:  # something does listen, and waits
+        except subprocess.TimeoutExpired:  # a service listens there, and waits
             return True
         if "administratively prohibited" in forwarding.stderr:
             return False
@@ -203,17 +208,17 @@ def excluded(patterns: Sequence[str]) -> list[str]:
 
 
 def run(
-    arguments: Sequence[str], keep: int | None = None, said: str = ""
+    arguments: Sequence[str], keep: int | None = None, stdin: str = ""
 ) -> "subprocess.CompletedProcess[str]":
-    """Run rsync; Failed if there is none here.
+    """Run rsync. Failed if it is not installed on this host.
 
-    `keep`: the descriptor of a lock that is not free before rsync has ended, whatever becomes of this
-    process; `said`: what it reads.
+    `keep`: the descriptor of a lock, which rsync holds until it ends, even if this process is
+    killed. `stdin`: the input of rsync.
     """
     try:
         return subprocess.run(  # noqa: S603
             [RSYNC, f"--timeout={SILENT_SECONDS}", *arguments],
-            input=said, capture_output=True, text=True, errors="surrogateescape", check=False,
+            input=stdin, capture_output=True, text=True, errors="surrogateescape", check=False,
             env=KEYLESS, cwd=NOWHERE, pass_fds=() if keep is None else (keep,),
         )  # fmt: skip
     except FileNotFoundError:
@@ -221,7 +226,7 @@ def run(
 
 
 def sizes(folders: Sequence[Path]) -> list[int]:
-    """Return the bytes that each folder takes on its disk beyond those before it, as du has them."""
+    """Return the disk usage of each folder without files that earlier ones in the list have, as du counts."""
     if not folders:
         return []
     command = ["du", "--summarize", "--block-size=1", "--", *map(str, folders)]
@@ -229,5 +234,9 @@ def sizes(folders: Sequence[Path]) -> list[int]:
         command, capture_output=True, text=True, errors="replace", check=False, env=KEYLESS
     )
     if usage.returncode:
-        raise Failed("backup-folder-unreadable", f"{usage.stderr.strip().splitlines()[0]}.")
+        raise Failed(
+            "backup-folder-unreadable",
+            f"Cannot measure the backups ({usage.stderr.strip().splitlines()[0]}). Run the command as root, "
+            "or as the user that created the backups.",
+        )
     return [int(line.split("\t")[0]) for line in usage.stdout.splitlines()]

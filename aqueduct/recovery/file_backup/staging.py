@@ -1,7 +1,7 @@
-"""A folder that only root can enter, in which root restores files before they go where others may write.
+"""A folder that only root can enter, for files that root restores to folders of other users.
 
-From there, files and whole folders are renamed into the folders of others, by the descriptors of both: in the
-last step of a path, no rename follows a link.
+From there, files and folders are renamed into the target, by descriptors of both folders. A rename does not
+follow a link in the last part of a path.
 """
 
 import os
@@ -19,19 +19,19 @@ TREE = "tree"
 
 
 @contextmanager
-def staging(parent: int) -> Iterator[int]:
-    """Make a folder in an open one, with an empty TREE; it is removed at the end."""
+def staging_folder(parent: int) -> Iterator[int]:
+    """Create a folder in an open folder, with an empty subfolder TREE. It is removed at the end."""
     name = f".aqueduct-restore-{secrets.token_hex(8)}"
     os.mkdir(name, 0o700, dir_fd=parent)
     try:
         descriptor = os.open(name, FOLDER, dir_fd=parent)
         try:
             status = os.fstat(descriptor)
-            if status.st_uid != 0 or status.st_mode & 0o077:  # it was exchanged
+            if status.st_uid != 0 or status.st_mode & 0o077:  # another user replaced it
                 raise Failed(
                     "file-restore-failed",
-                    f"Nothing was restored: another user exchanged {name}, which the restore had made. Stop "
-                    "the programs of that user, and run it again.",
+                    f"Nothing was restored, because another user replaced the folder {name} of this restore. "
+                    "Stop the programs of that user, and run the command again.",
                 )
             os.mkdir(TREE, 0o700, dir_fd=descriptor)
             try:
@@ -42,13 +42,13 @@ def staging(parent: int) -> Iterator[int]:
         finally:
             os.close(descriptor)
     finally:
-        with suppress(OSError):  # another folder may have its name by now: only an empty one is removed
+        with suppress(OSError):  # another folder may have this name now: rmdir removes only an empty one
             os.rmdir(name, dir_fd=parent)
 
 
 @contextmanager
-def made(descriptor: int, names: tuple[str, ...]) -> Iterator[int]:
-    """Make folders in each other, and open the last one; of none: the open folder itself."""
+def create_folders(descriptor: int, names: tuple[str, ...]) -> Iterator[int]:
+    """Create nested folders in an open one, and open the last one. Without names: the open folder itself."""
     current = os.dup(descriptor)
     try:
         for name in names:
@@ -62,9 +62,10 @@ def made(descriptor: int, names: tuple[str, ...]) -> Iterator[int]:
 
 
 def move(path: str, source: Path, target: int) -> None:
-    """Move what is at a path of a folder to that path of an open one, in the place of what is there.
+    """Move an entry of a folder to the same path in an open folder, and replace the entry there.
 
-    An empty folder is replaced by a file, and a file or a link by a folder. OSError if a link is on the way.
+    A file can replace an empty folder, and a folder can replace a file or a link. OSError for a link in the
+    path.
     """
     parent, name = str(PurePosixPath(path).parent), PurePosixPath(path).name
     with (

@@ -1,7 +1,7 @@
-"""The target of a restore, opened so that no other user can lead root elsewhere.
+"""Opens the target of a restore, protected against symbolic links of other users.
 
-Whoever may write in a folder can put a symbolic link there at any moment. So root opens a target step by
-step, each folder by the descriptor of the one above it. Links that root alone can have made are followed.
+A user with write access to a folder can create a symbolic link there at any time. So root opens a target step
+by step, each folder from the descriptor of its parent. Only links that root created are followed.
 """
 
 import os
@@ -15,27 +15,27 @@ from aqueduct.common.wording import shown
 from aqueduct.errors import Refused
 from aqueduct.recovery.file_backup.entries import FOLDER
 
-MOST_LINKS = 40  # of one path, as Linux has it
+MOST_LINKS = 40  # in one path, as in Linux
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenedTarget:
-    """A folder, or the place of one that does not exist yet."""
+    """A folder that exists or is to be created."""
 
     path: Path  # without links
     descriptor: int  # of the folder, or of the lowest one above it that exists
     missing: tuple[str, ...]  # names below that one
-    private: bool  # only root can change which folder its path leads to, and what is in it
+    private: bool  # only root can change the folder and the folders above it
 
     @property
     def top(self) -> int | Path:
-        """The folder as it is looked into; where it does not exist, nothing is there."""
+        """The descriptor of the folder; its path if it does not exist."""
         return self.path if self.missing else self.descriptor
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[OpenedTarget]:
-    """Open a target. Refused, for root, if a link of another user is on the way to it."""
+def open_target(path: Path) -> Iterator[OpenedTarget]:
+    """Open a target. Refused, for root, if the path has a link of another user."""
     root = os.geteuid() == 0
     steps = list(reversed((path if root else Path(os.path.realpath(path))).parts[1:]))
     walked, links, private = Path("/"), 0, root
@@ -53,19 +53,21 @@ def opened(path: Path) -> Iterator[OpenedTarget]:
             except NotADirectoryError:
                 status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
                 if not stat.S_ISLNK(status.st_mode):
-                    steps.append(name)  # a file: whoever makes a folder there is told
+                    steps.append(name)  # a file: the creation of a folder there fails
                     break
                 links += 1
                 if root and (status.st_uid != 0 or not _is_own(above, sticky=True)):
                     raise Refused(
                         "restore-folder-link",
-                        f"Cannot restore to {shown(str(path))} as root: user {status.st_uid} can have made "
-                        f"the link {shown(str(walked / name))}. Pass the folder itself with --to.",
+                        f"Cannot restore to {shown(str(path))} as root, because user {status.st_uid} may "
+                        f"have created the link {shown(str(walked / name))}. Pass the folder itself with "
+                        "--to.",
                     ) from None
                 if links > MOST_LINKS:
                     raise Refused(
                         "restore-folder-unusable",
-                        f"Cannot restore to {shown(str(path))}: its links lead in a circle. Pass a folder.",
+                        f"Cannot restore to {shown(str(path))}, because its symbolic links form a loop. Pass "
+                        "a folder.",
                     ) from None
                 target = os.readlink(name, dir_fd=descriptor)
                 steps += reversed([part for part in Path(target).parts if part != "/"])
@@ -86,6 +88,6 @@ def opened(path: Path) -> Iterator[OpenedTarget]:
 
 
 def _is_own(status: os.stat_result, *, sticky: bool) -> bool:
-    """`sticky`: it is enough that nobody else can replace what root has there."""
+    """Return whether only root can change a folder; `sticky`: or replace root's entries in it."""
     writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return status.st_uid == 0 and (not writable or (sticky and bool(status.st_mode & stat.S_ISVTX)))

@@ -1,4 +1,4 @@
-"""Backups against their lists: what was changed, went or came since they were made."""
+"""Verifies backups: compares their files with their lists."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,31 +16,31 @@ CONTENT = "content"
 
 @dataclass(frozen=True)
 class FileDamage:
-    """A file that is not as it was backed up; hard links are one file."""
+    """A damaged file. Hard links count as one file."""
 
     path: str
     what: str
-    dates: tuple[str, ...]  # of the backups that have it
+    dates: tuple[str, ...]  # of the backups with this file
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilesVerified:
     name: str
     backups: int
-    files: int  # as often as backups have them
-    bytes: int  # that were read: of each file once
+    files: int  # counted once for each backup
+    bytes: int  # read bytes, once for each file
     damage: tuple[FileDamage, ...]
-    unusable: tuple[str, ...]  # backups whose list can't be read, with the reason
-    left_out: tuple[tuple[str, str, str], ...] = ()  # date, what could not be read when it was made, why
+    unusable: tuple[str, ...]  # backups whose list cannot be read, with the reason
+    left_out: tuple[tuple[str, str, str], ...] = ()  # date, skipped path, reason
 
 
 def verify(own: BackupsOf, dates: Iterable[str]) -> FilesVerified:
-    """Read backups and compare them with their lists, each file once, however many backups share it."""
+    """Compare the files of backups with their lists. A file that several backups share is read once."""
     seen: dict[Inode, FileEntry] = {}
     damage: dict[tuple[str, str], list[str]] = {}
     unusable, number, files = [], 0, 0
     left_out: list[tuple[str, str, str]] = []
-    with own.reading():
+    with own.locked_for_reading():
         for date in dates:
             number += 1
             try:
@@ -67,19 +67,21 @@ def verify(own: BackupsOf, dates: Iterable[str]) -> FilesVerified:
     )
 
 
-def of_some(own: BackupsOf, snapshot: FileSnapshot, chosen: Iterable[FileEntry]) -> list[tuple[str, str]]:
-    """Return paths of these that are not as in the list, and what of them is not."""
+def damaged_files(
+    own: BackupsOf, snapshot: FileSnapshot, chosen: Iterable[FileEntry]
+) -> list[tuple[str, str]]:
+    """Return the damaged ones of these files, each with its fault."""
     top = own.tree(snapshot.date)
     return [
         (entry.path, what)
         for entry in chosen
-        for what in [fault(entry, entries.look(top, entry.path))]
+        for what in [fault(entry, entries.read_entry(top, entry.path))]
         if what
     ]
 
 
-def look_through(own: BackupsOf, date: str) -> None:
-    """Failed if a backup can't be restored as far as is seen without reading what is in its files."""
+def check_outline(own: BackupsOf, date: str) -> None:
+    """Check a backup without reading the content of files. Failed if it is damaged."""
     listed = own.entries(own.snapshot(date))
     bad = [
         (entry.path, what)
@@ -89,15 +91,15 @@ def look_through(own: BackupsOf, date: str) -> None:
     ]
     if bad:
         damaged = some(f"{shown(path)} ({flaw})" for path, flaw in bad)
-        raise Failed("file-backup-damaged", f"backup {date} of {own.name} is damaged: {damaged}.")
+        raise Failed("file-backup-damaged", f"Backup {date} of {own.name} is damaged: {damaged}.")
 
 
 def _outline(was: FileEntry, path: Path) -> str:
-    """Say what is wrong with a file by what the folder says of it."""
+    """Return the fault of a file, from its metadata; empty if it has none."""
     try:
         status = path.lstat()
     except OSError:
-        return "it is gone"
+        return "it is missing"
     if (was.mode, was.owner, was.group) != (status.st_mode, status.st_uid, status.st_gid):
         return "other mode or owner"
     if was.is_folder:
@@ -108,10 +110,10 @@ def _outline(was: FileEntry, path: Path) -> str:
 
 
 def fault(was: FileEntry, now: FileEntry | None, ignored: Iterable[str] = ()) -> str:
-    """Say what is wrong with a file; empty if nothing is."""
+    """Return the fault of a file; empty if it has none."""
     if now is None:
-        return "it is gone"
-    differences = [aspect for aspect in entries.differs(was, now) if aspect not in {*ignored}]
+        return "it is missing"
+    differences = [aspect for aspect in entries.differing_parts(was, now) if aspect not in {*ignored}]
     return f"other {', '.join(differences)}" if differences else ""
 
 
@@ -126,13 +128,15 @@ def _faults(
             if not entry.is_folder:
                 seen[inode] = entry
             was = listed.pop(entry.path, None)
-            flaw = fault(was, entry) if was else "it was not there when the backup was made"
+            flaw = fault(was, entry) if was else "it is not in the list of the backup"
             if flaw:
                 flaws.append((entry.path, flaw))
     except OSError as error:
         raise Failed(
-            "backup-folder-unreadable", f"{shown(error.filename)} can't be read: {error.strerror}."
+            "backup-folder-unreadable",
+            f"Cannot read {shown(error.filename)}: {error.strerror}. Run the command as root, or as the user "
+            "that created the backups.",
         ) from None
     finally:
         compared.end()
-    return flaws + [(path, "it is gone") for path in listed]
+    return flaws + [(path, "it is missing") for path in listed]

@@ -1,1 +1,1 @@
-"""What a KRaft cluster's controllers keep: kept apart from them, and made the beginning of a new quorum."""
+"""Backup of the metadata of a KRaft quorum, and their restore as the start of a new quorum."""

@@ -1,4 +1,4 @@
-"""Whether a cluster with a new quorum has the topics that it began with, and their records."""
+"""Check that a cluster with a new quorum has the restored topics and their records."""
 
 import base64
 import time
@@ -13,7 +13,7 @@ from aqueduct.recovery.quorum.plan import QuorumPlan
 
 
 def check(client: Client, promised: QuorumPlan) -> list[str]:
-    """Return what the brokers lack of it, once they had the time to take up their partitions."""
+    """Return a sentence for each difference from the plan, after the brokers had time to load partitions."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while (left := [*_left(client, promised)]) and time.monotonic() < deadline:
         client.sleep(POLL_SECONDS)
@@ -28,7 +28,7 @@ def _left(client: Client, promised: QuorumPlan) -> Iterator[str]:
     }
     promised_topics = promised.metadata.image.topics
     if gone := sorted(topic.name for topic in promised_topics.values() if topic.topic_id not in topic_by_id):
-        yield f"{count(len(gone), 'topic')} not there with the id that it had: {some(gone)}."
+        yield f"{count(len(gone), 'topic')} missing, or with another topic id: {some(gone)}."
     leaders = {
         partition.topic_partition: partition.leader
         for topic_id, topic in topic_by_id.items()
@@ -42,12 +42,14 @@ def _left(client: Client, promised: QuorumPlan) -> Iterator[str]:
         for number in topic.partitions
     ]
     if gone_too := sorted(set(partitions) - leaders.keys()):
-        yield f"{count(len(gone_too), 'partition')} not there: {some(gone_too)}."
+        yield f"{count(len(gone_too), 'partition')} missing: {some(gone_too)}."
     led = sorted(partition for partition in partitions if leaders.get(partition) is not None)
     if waiting := sorted(set(partitions) - set(led) - set(gone_too)):
         yield f"{count(len(waiting), 'partition')} without a leader: {some(waiting)}."
     ends = offsets.ends(client, led, "read_uncommitted")
     for partition in led:
-        if (lacking := promised.fit.committed.get(partition, 0) - ends[partition]) > 0:
-            of = f"{promised.fit.committed[partition]:,}, up to which it was committed"
-            yield f"{partition} ends {count(lacking, 'offset')} before {of}."
+        if (lacking := promised.comparison.committed.get(partition, 0) - ends[partition]) > 0:
+            yield (
+                f"{partition} ends {count(lacking, 'offset')} before the high watermark that a broker stored "
+                f"({promised.comparison.committed[partition]:,})."
+            )

@@ -1,7 +1,7 @@
-"""A node's copy of the metadata log: the newest snapshot of Kafka's own, and what follows it.
+"""A node's copy of the metadata log: Kafka's newest snapshot, and the records after it.
 
-Controllers have it, and brokers as well, which follow the log without a vote (KIP-595): a broker's copy is
-as new as the last thing that the controllers told it.
+Controllers and brokers have a copy. A broker follows the log without a vote (KIP-595), so its copy ends with
+the last record that it fetched from the controllers.
 """
 
 import json
@@ -25,17 +25,17 @@ ATTEMPTS = 5  # where a node removes a file while it is read
 
 @dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """What a node has of its cluster's metadata; `offset` and `epoch` are the snapshot's end.
+    """A node's copy of its cluster's metadata. `offset` and `epoch`: the end of the snapshot.
 
-    `image` reads all of it: ValueError or Damaged if that is not what a controller wrote.
+    `image` reads all records. It raises ValueError or Damaged if the copy is damaged.
     """
 
     cluster: str
     node: int
     offset: int
     epoch: int
-    checkpoint: bytes  # none: the log is there from its first record on
-    log: bytes  # whole batches from `offset` on
+    checkpoint: bytes  # empty: the log begins with its first record
+    log: bytes  # complete batches from `offset` on
 
     @cached_property
     def _read(self) -> tuple[MetadataImage, int, int, int, int]:
@@ -50,7 +50,7 @@ class Metadata:
         size = 0
         for batch in walk(self.log):
             if batch.base_offset != end or batch.leader_epoch < epoch:
-                raise ValueError(f"its log does not go on at offset {end}")
+                raise ValueError(f"its log does not continue at offset {end}")
             image.replay(batch)
             rise = batch.leader_epoch - epoch
             end, epoch, last_time = batch.last_offset + 1, batch.leader_epoch, batch.max_time
@@ -81,16 +81,16 @@ class Metadata:
 
     @property
     def rise(self) -> int:
-        """Return by how much the epoch of its last batch is above that of the one before."""
+        """Return the difference between the epochs of its last two batches."""
         return self._read[4]
 
     @property
-    def far(self) -> tuple[int, int]:
-        """Return what is greater for who has more of one log."""
+    def epoch_and_end(self) -> tuple[int, int]:
+        """Return the epoch and the end. Of two copies of one log, the longer one is greater."""
         return self.end_epoch, self.end
 
     def with_records(self, values: list[bytes], epoch: int) -> "Metadata":
-        """Return the same with records at its end, as a controller would have written them in an epoch."""
+        """Return a copy with appended records, as a controller would have written them in an epoch."""
         more = batch_of(values, self.end, epoch, self.time)
         return Metadata(
             cluster=self.cluster,
@@ -106,9 +106,9 @@ _ENDS = [SNAPSHOT_HEADER], [SNAPSHOT_FOOTER]
 
 
 def has_records(folder: Path) -> bool:
-    """Tell whether a data folder has a metadata log in which a controller or broker has written anything.
+    """Return whether the metadata log in a data folder has records.
 
-    A node that is formatted and never ran has at most the snapshot of its first voters, at offset 0.
+    A formatted node that never ran has at most the snapshot of its first voters, at offset 0.
     """
     try:
         names = [file.name for file in (folder / FOLDER).iterdir()]
@@ -118,17 +118,17 @@ def has_records(folder: Path) -> bool:
     except OSError as error:
         raise Refused(
             "data-folder-unreadable",
-            f"{error.filename} can't be read: {error.strerror}; look as the user of the node.",
+            f"Cannot read {error.filename}: {error.strerror}. Run the command as the user of the node.",
         ) from None
     checkpoints = (CHECKPOINT.fullmatch(name) for name in names)
     return any(sizes) or any(int(checkpoint["offset"]) for checkpoint in checkpoints if checkpoint)
 
 
 def voters(folder: Path) -> frozenset[int] | None:
-    """Return which nodes have a vote, as a node's copy says; None where it does not tell.
+    """Return the ids of the voters, as far as a node's copy has them; None if it has none.
 
-    Of voters that its configuration names (`controller.quorum.voters`, KIP-595) no record tells, but the
-    node's own note of the last election; of others (KIP-853) records alone.
+    If `controller.quorum.voters` lists the voters (KIP-595), only the node's file of the last election has
+    them. Dynamic voters (KIP-853) are in records.
     """
     try:
         noted = json.loads((folder / FOLDER / "quorum-state").read_text(encoding="utf-8"))
@@ -141,9 +141,9 @@ def voters(folder: Path) -> frozenset[int] | None:
 
 
 def read(folder: Path) -> Metadata:
-    """Read the copy in a data folder (metadata.log.dir, or the first of log.dirs), while its node may run.
+    """Read the copy in a data folder (metadata.log.dir, or the first of log.dirs). Its node may run.
 
-    Refused if there is none, Failed if it is damaged.
+    Refused if the folder has none. Failed if it is damaged.
     """
     of = data_folder.read(folder)
     for attempt in range(ATTEMPTS):
@@ -152,23 +152,24 @@ def read(folder: Path) -> Metadata:
             metadata.image  # noqa: B018
             return metadata
         except FileNotFoundError:
-            pass  # it went with a newer snapshot
+            pass  # the node removed it after a newer snapshot
         except OSError as error:
             raise Refused(
                 "data-folder-unreadable",
-                f"{error.filename} can't be read: {error.strerror}; run this as the user of the node.",
+                f"Cannot read {error.filename}: {error.strerror}. Run the command as the user of the node.",
             ) from None
         except (ValueError, Damaged) as error:
             if attempt + 1 == ATTEMPTS:
                 raise Failed(
                     "quorum-metadata-damaged",
-                    f"The metadata in {folder / FOLDER} are damaged: {str(error).rstrip('.')}; take those of "
-                    "another node, or a backup.",
+                    f"The metadata in {folder / FOLDER} are damaged: {str(error).rstrip('.')}. Use the "
+                    "metadata of another node, or a backup.",
                 ) from None
         time.sleep(0.2)
     raise Refused(
         "quorum-metadata-missing",
-        f"{folder} has no metadata log ({FOLDER}): name the folder in which the node keeps it.",
+        f"{folder} has no metadata log ({FOLDER}). Pass the folder of metadata.log.dir, or the first of "
+        "log.dirs.",
     )
 
 
@@ -188,5 +189,5 @@ def _found(of: data_folder.DataFolder, folder: Path) -> Metadata:
 
 
 def _from(offset: int, segment: bytes) -> bytes:
-    """Return the whole batches from an offset on: a last one that is being written is left out."""
+    """Return the complete batches from an offset on. A last batch that is being written is skipped."""
     return b"".join(batch.data for batch in walk(segment) if batch.base_offset >= offset)

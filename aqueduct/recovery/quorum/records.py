@@ -1,7 +1,7 @@
-"""The records of the metadata log that say which topics, partitions and voters there are.
+"""The records of topics, partitions, voters and producer ids in the metadata log.
 
-Their layouts are in Kafka's jars: common/metadata/*.json and common/message/VotersRecord.json. A record of
-the log is preceded by the version of this framing, its kind and its own version.
+Their schemas are in Kafka's jars: common/metadata/*.json and common/message/VotersRecord.json. Each record
+begins with the version of the frame, the type of the record and the version of the type.
 """
 
 import base64
@@ -51,16 +51,16 @@ class PartitionState(KnownPartition):
 
 
 class MetadataImage:
-    """What the records that were replayed make of a cluster."""
+    """The state of a cluster after the replay of metadata records."""
 
     def __init__(self) -> None:
         self.topics: dict[str, KnownTopic[PartitionState]] = {}  # by their ids
         self._partitions: dict[str, dict[int, PartitionState]] = {}  # theirs
-        self.voters: tuple[Voter, ...] = ()  # none: the controllers' settings name them (KIP-595)
+        self.voters: tuple[Voter, ...] = ()  # empty: the controllers' settings list them (KIP-595)
         self.next_producer_id = 0
 
     def replay(self, batch: Batch) -> list[int]:
-        """Take a batch's records; return the kinds of control records. ValueError at what can't be read."""
+        """Apply a batch's records; return the types of control records. ValueError if one is unreadable."""
         controls = []
         for _, record in bodies(batch):
             try:
@@ -71,7 +71,7 @@ class MetadataImage:
                     self._record(_Reader(value or b""))
             except (IndexError, struct.error, UnicodeDecodeError, KeyError):
                 raise ValueError(
-                    f"a record of the batch at offset {batch.base_offset} can't be read"
+                    f"a record of the batch at offset {batch.base_offset} cannot be read"
                 ) from None
         return controls
 
@@ -87,7 +87,7 @@ class MetadataImage:
         frame, kind, version = reader.unsigned(), reader.unsigned(), reader.unsigned()
         if frame != FRAME or version > NEWEST.get(kind, version):
             raise ValueError(
-                f"a record of kind {kind} has version {version}, which this version of Aqueduct can't read"
+                f"a record of type {kind} has version {version}, which this version of Aqueduct cannot read"
             )
         if kind == TOPIC:
             name, topic_id = reader.string(), reader.uuid()
@@ -152,7 +152,7 @@ class _Reader:
         return int(struct.unpack(f">{form}", self.take(struct.calcsize(f">{form}")))[0])
 
     def unsigned(self) -> int:
-        """Read a number of at most 32 bits: one without an end would cost the square of its length."""
+        """Read a number of at most 32 bits. A longer one would need time by the square of its length."""
         number = 0
         for shift in range(0, MOST_BITS, 7):
             byte = self.take(1)[0]
@@ -198,7 +198,7 @@ class _Reader:
     def voter(self) -> Voter:
         node_id, directory = self.number("i"), self.uuid()
         [*endpoints] = self.array(self._endpoint)
-        self.take(4)  # the versions of Raft that it speaks
+        self.take(4)  # the supported versions of KRaft
         self.tags()
         self.tags()
         return Voter(node_id, directory, endpoints[0] if endpoints else "")
@@ -211,7 +211,7 @@ class _Reader:
 
 
 def partition_record(topic_id: str, number: int, state: PartitionState) -> bytes:
-    """Return a record that sets all of a partition; nobody is an eligible leader beside those in sync."""
+    """Return a record of a partition's whole state. Only replicas in sync are eligible as leader."""
     nodes = (state.replicas, state.in_sync, state.removing, state.adding)
     directories = (
         _unsigned(len(state.directories) + 1) + b"".join(state.directories) if state.version else b""
@@ -230,7 +230,7 @@ def partition_record(topic_id: str, number: int, state: PartitionState) -> bytes
 
 
 def producer_ids_record(following: int) -> bytes:
-    """Return a record by which the controller gives out producers' ids from `following` on."""
+    """Return a record after which the controller assigns producer ids from `following` on."""
     return bytes((FRAME, PRODUCER_IDS, 0)) + struct.pack(">iqq", -1, -1, following) + b"\0"
 
 

@@ -1,4 +1,4 @@
-"""Put metadata into the empty folder of a controller, as a node that ran would have them."""
+"""Write the metadata of a new quorum (the seed) into the empty folders of its controllers."""
 
 import errno
 import re
@@ -18,8 +18,8 @@ from aqueduct.recovery.quorum.metadata import FOLDER, Metadata, has_records
 DIRECTORY = re.compile(r"^directory\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
 
 
-def check(folder: Path, node_id: int, seed: Metadata) -> bool:
-    """Tell whether a controller's folder has the seed already; Refused where it may not be put there."""
+def check_folder(folder: Path, node_id: int, seed: Metadata) -> bool:
+    """Return whether a controller's folder has the seed already. Refused if it must not be written there."""
     refuse_root_beside_others(folder, "quorum restore")
     if not folder.is_dir():
         raise Refused(
@@ -28,24 +28,25 @@ def check(folder: Path, node_id: int, seed: Metadata) -> bool:
         )
     if misfit := _misfit(folder, node_id, seed):
         raise Refused("controller-folder-mismatch", f"{misfit} Nothing was done.")
-    if _is_there(folder, seed):
+    if _has_seed(folder, seed):
         return (folder / data_folder.META).exists()
     if has_records(folder):
         raise Refused(
             "controller-metadata-exists",
-            f"{folder / FOLDER} has the metadata of this controller, which are newer than any backup: start "
-            "it. Where it can't be started, move that folder away first. Nothing was done.",
+            f"{folder / FOLDER} has metadata of this controller, which are newer than any backup. Start the "
+            "controller. If it cannot start, move this folder to another place, and run the command again. "
+            "Nothing was done.",
         )
     return False
 
 
 def _misfit(folder: Path, node_id: int, seed: Metadata) -> str:
-    """Say why a node of this id may not begin there with the seed; empty if it may."""
+    """Return why a node of this id cannot start in a folder with the seed; empty if it can."""
     voters = {voter.node_id: voter for voter in seed.image.voters}
     if voters and node_id not in voters:
         return (
-            f"Node {node_id} has no vote in the quorum of these metadata, whose controllers are "
-            f"{some(sorted(voters))}: give the hosts the ids that they had."
+            f"Node {node_id} is not a voter of the quorum in these metadata. The voters are "
+            f"{some(sorted(voters))}. Give each host the node id that it had."
         )
     meta = folder / data_folder.META
     if not meta.exists():
@@ -53,39 +54,42 @@ def _misfit(folder: Path, node_id: int, seed: Metadata) -> str:
     owner = data_folder.read(folder)
     if owner.cluster_id != seed.cluster:
         return (
-            f"{folder} is of the cluster {owner.cluster_id}, and the metadata are of {seed.cluster}: name a "
-            "store of that cluster, or move the folder's content away if nothing in it is needed."
+            f"{folder} belongs to cluster {owner.cluster_id}, but the metadata belong to cluster "
+            f"{seed.cluster}. Pass a store of cluster {owner.cluster_id}. If the content of the folder is "
+            "not needed, move it to another place."
         )
     if owner.node_id != node_id:
         return (
-            f"{folder} is node {owner.node_id}'s, and this is to be {node_id}: give each host the id that it "
-            "had."
+            f"{folder} belongs to node {owner.node_id}, but this is to be node {node_id}. Give each host the "
+            "node id that it had."
         )
     directory = DIRECTORY.search(meta.read_text(encoding="utf-8"))
     if voters and owner.logs and directory and directory[1] != voters[node_id].directory:
         return (
-            f"{folder} has logs, and another directory.id than the controller {node_id} of these metadata: "
-            "name the folder that the controller had."
+            f"{folder} has logs, and its directory.id differs from the directory.id of controller {node_id} "
+            "in these metadata. Pass the folder that this controller had."
         )
     return ""
 
 
-def put(folder: Path, node_id: int, seed: Metadata) -> bool:
-    """Put the seed there; tell whether that was not done before. Failed half-way, it goes on when run again.
+def write_seed(folder: Path, node_id: int, seed: Metadata) -> bool:
+    """Write the seed into a folder; return False if it has the seed already.
 
-    A node refuses to start without meta.properties, which come last.
+    After a failure, a second call continues. meta.properties are written last: a node does not start without
+    them.
     """
-    if check(folder, node_id, seed):
+    if check_folder(folder, node_id, seed):
         return False
     with locked(folder):
         try:
-            if not _is_there(folder, seed):
+            if not _has_seed(folder, seed):
                 _put_log(folder, seed)
             _put_meta(folder, node_id, seed)
         except OSError as error:
             raise Failed(
                 "data-folder-unwritable",
-                f"{error.filename or folder} can't be written: {error.strerror}; run it again.",
+                f"Cannot write {error.filename or folder}: {error.strerror}. Correct the cause, and run the "
+                "command again.",
             ) from None
     return True
 
@@ -97,7 +101,7 @@ def _files(seed: Metadata) -> dict[str, bytes]:
     ) | log
 
 
-def _is_there(folder: Path, seed: Metadata) -> bool:
+def _has_seed(folder: Path, seed: Metadata) -> bool:
     files = _files(seed)
     log_folder = folder / FOLDER
     try:
@@ -115,14 +119,15 @@ def _put_log(folder: Path, seed: Metadata) -> None:
     for name, content in _files(seed).items():
         write_whole(unfinished / name, content, mode=0o600)
     sync(unfinished)
-    shutil.rmtree(folder / FOLDER, ignore_errors=True)  # of a node that never ran: no record is in it
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)  # of a node that never ran: it has no records
     unfinished.rename(folder / FOLDER)
     sync(folder)
 
 
 def _put_meta(folder: Path, node_id: int, seed: Metadata) -> None:
     lines = ["version=1", f"cluster.id={seed.cluster}", f"node.id={node_id}"]
-    # A controller has its vote by its id and its folder's (KIP-853). Without voters a node makes itself one.
+    # The vote of a controller depends on its id and its directory id (KIP-853), else a node creates the
+    # latter.
     lines += [f"directory.id={voter.directory}" for voter in seed.image.voters if voter.node_id == node_id]
     meta = folder / data_folder.META
     if meta.exists() and not seed.image.voters:
@@ -133,10 +138,11 @@ def _put_meta(folder: Path, node_id: int, seed: Metadata) -> None:
 
 
 def set_aside(folder: Path, *, broker_only: bool = False) -> Path | None:
-    """Move a stopped broker's own copy of the old log out of its data folder; None if it has none.
+    """Move a stopped broker's copy of the old metadata log out of its data folder; None if it has none.
 
-    It follows the new quorum from its beginning: of the old one it may have had more than that begins with.
-    Refused where the node has a vote, and unless it is said to be a `broker_only` where that can't be told.
+    The copy may be longer than the log with which the new quorum starts, so the broker must fetch the new log
+    from the beginning. Refused if the node is a voter. Refused if its copy does not show whether it is a
+    voter, unless `broker_only`.
     """
     refuse_root_beside_others(folder, "quorum set-aside")
     if not folder.is_dir():
@@ -152,23 +158,25 @@ def set_aside(folder: Path, *, broker_only: bool = False) -> Path | None:
         if voters and data_folder.read(folder).node_id in voters:
             raise Refused(
                 "controller-metadata-protected",
-                f"{folder} is a controller's, and these are its metadata, which nothing replaces. Nothing "
-                "was done.",
+                f"{folder} belongs to a controller. The metadata of a controller are not set aside, because "
+                "they may be the only copy. Run this command only on hosts of brokers. Nothing was done.",
             )
         if not (voters or broker_only):
             raise Refused(
                 "controller-metadata-protected",
-                f"Nothing in {copy} tells whether the node is a controller, whose metadata nothing "
-                "replaces. If its process.roles are broker alone, say so (--broker-only). Nothing was done.",
+                f"{copy} does not show whether the node is a controller. The metadata of a controller are "
+                "not set aside, because they may be the only copy. If process.roles of the node is broker, "
+                "pass --broker-only. Nothing was done.",
             )
         to = folder.with_name(f"{folder.name}.metadata-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
         try:
             copy.rename(to)
         except OSError as error:
-            reason = "it is on a disk of its own" if error.errno == errno.EXDEV else error.strerror
+            reason = "it is a mount point of another disk" if error.errno == errno.EXDEV else error.strerror
             raise Failed(
                 "data-folder-unwritable",
-                f"{copy} can't be moved to {to}: {reason}; move it by hand, out of all folders of log.dirs.",
+                f"Cannot move {copy} to {to}: {reason}. Move it by hand to a place outside all folders of "
+                "log.dirs.",
             ) from None
         sync(folder)
         return to

@@ -1,7 +1,7 @@
-"""Snapshots of a cluster's metadata in a store: each an object of its own, whole or not there.
+"""Snapshots of a cluster's metadata in a store. Each is one object.
 
-Between its first line, which tells what it is, and its last, the digest, are Kafka's own snapshot and the log
-that follows it, as a node has them in its files.
+The first line describes the snapshot, and the last line has the digest. Between them are Kafka's own snapshot
+and the log after it, as in a node's files.
 """
 
 from contextlib import suppress
@@ -19,10 +19,10 @@ from aqueduct.store.numbered_snapshots import (
     check_format,
     first_line,
     line,
-    loaded,
-    opened,
+    natural_number,
+    parse_line,
     seal,
-    whole,
+    unsealed,
 )
 from aqueduct.store.objects import Data
 
@@ -32,7 +32,7 @@ HEAD_BYTES = 4096  # of the first line, at most
 
 @dataclass(frozen=True)
 class QuorumSnapshot:
-    """What was kept of a node's metadata."""
+    """The stored metadata of a node."""
 
     number: int
     created: int  # milliseconds since 1970
@@ -43,20 +43,20 @@ class QuorumSnapshot:
         return self.metadata.cluster
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         return True
 
 
-def of(metadata: Metadata) -> QuorumSnapshot:
-    """Return what is kept of a node's copy; it has no number yet."""
+def snapshot_of(metadata: Metadata) -> QuorumSnapshot:
+    """Return a snapshot of a node's copy, without a number."""
     return QuorumSnapshot(0, timestamps.now(), metadata)
 
 
-def stale(snapshot: QuorumSnapshot, within: int) -> str:
-    """Return the warning that the newest record of a snapshot was old when it was read; empty if not.
+def staleness_warning(snapshot: QuorumSnapshot, within: int) -> str:
+    """Return a warning if the newest record of a snapshot was already old when it was read; else empty.
 
-    A controller or broker that is stopped, or cut off from the quorum, keeps the log that it had. `within`:
-    seconds that are not old; 0: any age is accepted.
+    A node that is stopped or cannot reach the quorum keeps its old log. `within`: the greatest accepted age
+    in seconds; 0 accepts any age.
     """
     kept, age = snapshot.metadata, snapshot.created - snapshot.metadata.time
     if not within or abs(age) <= within * 1000:
@@ -64,16 +64,16 @@ def stale(snapshot: QuorumSnapshot, within: int) -> str:
     subject = f"newest record of the metadata of node {kept.node}"
     time = timestamps.text(kept.time)
     if age < 0:
-        return labelled("time-in-future", f"The {subject} is of {time}, in the future. Check the clocks.")
+        return labelled("time-in-future", f"The {subject} is from {time}, in the future. Check the clocks.")
     return labelled(
         "quorum-metadata-stale",
-        f"The {subject} is of {time}. The node does not run, or does not follow the quorum. Start the "
+        f"The {subject} is from {time}. The node does not run, or does not follow the quorum. Start the "
         "node, or back up from another one.",
     )
 
 
 def encode(snapshot: QuorumSnapshot) -> bytes:
-    """Return a snapshot as an object has it."""
+    """Return a snapshot as the content of an object."""
     kept = snapshot.metadata
     about = {
         "format": FORMAT,
@@ -90,25 +90,25 @@ def encode(snapshot: QuorumSnapshot) -> bytes:
 
 
 def decode(packed: Data) -> QuorumSnapshot:
-    """Return an object's snapshot; Refused if it is newer.
+    """Parse an object's snapshot. Refused if its format is newer.
 
-    ValueError, KeyError or TypeError if it isn't one: nothing is believed that a backup would not write.
+    ValueError, KeyError or TypeError if it is not a snapshot as a backup writes it.
     """
-    content = opened(packed)
-    head = loaded(about := first_line(content), HEAD_BYTES)
+    content = unsealed(packed)
+    head = parse_line(about := first_line(content), HEAD_BYTES)
     start = len(about)
     check_format(head, FORMAT)
     if not CLUSTER_ID.fullmatch(head["cluster"]):
-        raise ValueError("its cluster can't be one")
-    between = start + whole(head["checkpoint"])
-    end = between + whole(head["log"])
+        raise ValueError("its cluster id is invalid")
+    between = start + natural_number(head["checkpoint"])
+    end = between + natural_number(head["log"])
     if bytes(content[end:]) != b"\n":
-        raise ValueError("it has other lengths than it tells")
+        raise ValueError("its length differs from the length in its first line")
     kept = Metadata(
         cluster=head["cluster"],
-        node=whole(head["node"]),
-        offset=whole(head["offset"]),
-        epoch=whole(head["epoch"]),
+        node=natural_number(head["node"]),
+        offset=natural_number(head["offset"]),
+        epoch=natural_number(head["epoch"]),
         checkpoint=bytes(content[start:between]),
         log=bytes(content[between:end]),
     )
@@ -116,7 +116,9 @@ def decode(packed: Data) -> QuorumSnapshot:
         kept.image  # noqa: B018
     except Damaged as error:
         raise ValueError(str(error).rstrip(".")) from None
-    return QuorumSnapshot(whole(head["number"]), whole(head["created"], LAST_MILLISECOND), kept)
+    return QuorumSnapshot(
+        natural_number(head["number"]), natural_number(head["created"], LAST_MILLISECOND), kept
+    )
 
 
 class QuorumSnapshots(NumberedSnapshots[QuorumSnapshot]):
@@ -130,39 +132,40 @@ class QuorumSnapshots(NumberedSnapshots[QuorumSnapshot]):
     @staticmethod
     def check(packed: bytes, snapshot: QuorumSnapshot) -> None:
         if decode(packed) != snapshot:
-            raise ValueError("it reads otherwise than it was written")
+            raise ValueError("it differs from the written snapshot when it is read again")
 
     @staticmethod
     def source(snapshot: QuorumSnapshot) -> str:
         return f"The metadata of node {snapshot.metadata.node}"
 
     def add(self, snapshot: QuorumSnapshot) -> QuorumSnapshot:
-        """Keep a snapshot; Refused, too, if one before goes further: the node's log was cut, or is behind."""
+        """Store a snapshot. Refused, too, if an earlier one ends later, as after a log truncation."""
         mine = snapshot.metadata
-        for number in self.believed():
+        for number in self.trusted_numbers():
             with suppress(Failed):
                 before = self.read(number).metadata
-                if before.cluster == mine.cluster and before.far > mine.far:
+                if before.cluster == mine.cluster and before.epoch_and_end > mine.epoch_and_end:
                     raise Refused(
                         "quorum-metadata-outdated",
                         f"{self.source(snapshot)} end at offset {mine.end:,} of epoch {mine.end_epoch}, "
-                        f"before those of snapshot {number} (offset {before.end:,} of epoch "
-                        f"{before.end_epoch}): its log was truncated, or it does not follow. Nothing was "
-                        "kept. Take another node, or a folder of its own where the quorum is a new one.",
+                        f"before the metadata of snapshot {number} (offset {before.end:,} of epoch "
+                        f"{before.end_epoch}). The log of the node was truncated, or the node does not "
+                        "follow the quorum. Nothing was kept. Back up from another node. If the quorum is "
+                        "new, pass another folder of the store.",
                     )
                 break
         return super().add(snapshot)
 
-    def less(self, snapshot: QuorumSnapshot, number: int) -> str:
-        """Say that it has less than half of the topics of an earlier one."""
-        with suppress(AqueductError):  # that one is damaged, or gone
+    def loss_warning(self, snapshot: QuorumSnapshot, number: int) -> str:
+        """Return a phrase if the snapshot has less than half of the topics of an earlier one; else empty."""
+        with suppress(AqueductError):  # the earlier one is damaged, or was removed
             before, now = (len(stored.metadata.image.topics) for stored in (self.read(number), snapshot))
             if 2 * now < before:
-                return f"snapshot {number} has {count(before, 'topic')}, and this one {now:,}"
+                return f"snapshot {number} has {count(before, 'topic')}, but this snapshot has {now:,}"
         return ""
 
     def refusal(self, snapshot: QuorumSnapshot, before: str) -> str:
         return (
-            f"{self._objects.url} keeps the metadata of cluster {before}, and those of node "
-            f"{snapshot.metadata.node} are of {snapshot.cluster}: nothing was kept. Name a folder of its own."
+            f"{self._objects.url} has metadata of cluster {before}, but node {snapshot.metadata.node} "
+            f"belongs to cluster {snapshot.cluster}. Nothing was kept. Pass another folder of the store."
         )

@@ -1,1 +1,1 @@
-"""What a ZooKeeper ensemble keeps: backed up, compared and written back, znode by znode."""
+"""Backup, comparison and restore of the znodes of a ZooKeeper ensemble."""

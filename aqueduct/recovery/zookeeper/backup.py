@@ -1,4 +1,4 @@
-"""Keeps an ensemble's znodes in a store."""
+"""Backs up an ensemble's znodes to a store."""
 
 from aqueduct.common import timestamps
 from aqueduct.recovery.zookeeper.client import Ensemble, connected
@@ -6,7 +6,7 @@ from aqueduct.recovery.zookeeper.reading import Tree, read
 from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot, ZnodeSnapshots
 from aqueduct.recovery.zookeeper.znodes import CLUSTER, Znode, counters
 from aqueduct.store.backends import open_editable
-from aqueduct.store.numbered_snapshots import CLUSTER_ID, Kept, keep, parsed
+from aqueduct.store.numbered_snapshots import CLUSTER_ID, Kept, keep_snapshot, parsed
 from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
 
 
@@ -17,18 +17,18 @@ def backup(
     trust: Trust = EVERYBODY,
     key: SigningKey | None = None,
 ) -> Kept[ZnodeSnapshot]:
-    """Add a snapshot, and remove older ones so that no more than `most` are kept.
+    """Store a snapshot of an ensemble, and remove the oldest ones beyond `most`.
 
-    Refused if the ensemble or the store can't be used, Failed if one of them went away: then nothing is kept.
+    Refused if the ensemble or the store cannot be used, Failed if a connection breaks. Then nothing is kept.
     """
     objects = open_editable(store, private=True)
     with connected(ensemble) as session:
         snapshot = snapshot_of(ensemble, read(session))
-    return keep(ZnodeSnapshots, objects, snapshot, most, trust, key)
+    return keep_snapshot(ZnodeSnapshots, objects, snapshot, most, trust, key)
 
 
 def snapshot_of(ensemble: Ensemble, tree: Tree) -> ZnodeSnapshot:
-    """Return what is kept of a tree; it has no number yet."""
+    """Return a snapshot of a tree, without a number."""
     znodes = tree.znodes()
     return ZnodeSnapshot(
         number=0,
@@ -45,7 +45,7 @@ def snapshot_of(ensemble: Ensemble, tree: Tree) -> ZnodeSnapshot:
 
 
 def cluster_of(znode: Znode | None) -> str | None:
-    """Return the id of Kafka's cluster from where it keeps it; None if there is none that can be one."""
+    """Return the cluster id in the znode /cluster/id; None if it has no valid id."""
     try:
         cluster_id = parsed((znode.data if znode else None) or b"")["id"]
     except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""The client of an ensemble: a session with one of its servers, and with another one when that is lost."""
+"""The client of an ensemble. If its session with a server is lost, it connects to another server."""
 
 import time
 from collections import deque
@@ -28,17 +28,17 @@ from aqueduct.kafka.tls import tls_context
 from aqueduct.recovery.zookeeper.connection import Connection, ServerUnusable
 from aqueduct.recovery.zookeeper.znodes import Right, parent
 
-CONNECT_SECONDS = 15  # until one of the servers has to give a session
-AGAIN_SECONDS = 30  # until another one has to: an ensemble that lost its leader chooses one before
+CONNECT_SECONDS = 15  # for the first session with one of the servers
+AGAIN_SECONDS = 30  # for a new session: an ensemble without a leader elects one in this time
 PAUSE_SECONDS = 0.5
-# Requests under way, and bytes of their answers: a server has these in memory, beside its whole tree.
+# Requests in flight, and bytes of their answers: a server has these in memory, beside all znodes.
 AT_ONCE, AT_ONCE_BYTES = 500, 4 << 20
-LOST = 3  # connections one after another without an answer
+LOST = 3  # connections in a row without an answer
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """An ensemble, as Kafka's `zookeeper.connect` names it, and how a client reaches it."""
+    """An ensemble as in Kafka's `zookeeper.connect`, and the settings of its clients."""
 
     connect: str  # host:port,host:port/chroot
     client_config: ClientConfig
@@ -49,7 +49,7 @@ class Ensemble:
 
     @property
     def chroot(self) -> str:
-        """The znode that is `/` to this client; empty: the ensemble's own."""
+        """The root znode of this client; empty: the root of the ensemble."""
         _, slash, path = self.connect.partition("/")
         return slash + path
 
@@ -58,21 +58,21 @@ class Ensemble:
 
 
 class EnsembleAway(Failed):
-    """An ensemble that answered, and does not any more."""
+    """The error of an ensemble that stopped answering."""
 
     id = "zookeeper-unreachable"
 
 
 @contextmanager
 def connected(ensemble: Ensemble) -> Iterator["ZooKeeperSession"]:
-    """Yield a session; Refused if there is no ensemble that serves, or no such chroot."""
+    """Yield a session. Refused if no server gives one, or the chroot does not exist."""
     session = ZooKeeperSession(ensemble)
     try:
         if ensemble.chroot and not session.has("/"):
             raise Refused(
                 "zookeeper-chroot-missing",
-                f"{ensemble} has no znode {ensemble.chroot}: see zookeeper.connect of the brokers, or, for a "
-                "restore that makes it, give it as --prefix.",
+                f"{ensemble} has no znode {ensemble.chroot}. Pass the chroot from zookeeper.connect of the "
+                "brokers. For a restore that creates the chroot, pass it with --prefix.",
             )
         yield session
     finally:
@@ -80,13 +80,13 @@ def connected(ensemble: Ensemble) -> Iterator["ZooKeeperSession"]:
 
 
 class ZooKeeperSession:
-    """A session, of which nothing in the ensemble depends: it has no ephemeral znodes, and watches none.
+    """A session without ephemeral znodes and watches. It sends many requests at once.
 
-    Many requests are under way at once. No server answers that is behind one that has answered before.
+    After a reconnect, only a server answers that has all changes seen before.
     """
 
     def __init__(self, ensemble: Ensemble) -> None:
-        """Refused if no server gives one."""
+        """Connect to a server. Refused if none gives a session."""
         self.ensemble = ensemble
         self.zxid = 0  # the last change that the server had when it answered
         self._servers = deque(ensemble.servers)
@@ -94,24 +94,24 @@ class ZooKeeperSession:
         try:
             self._connection = self._connect(CONNECT_SECONDS)
         except ServerUnusable as error:
-            raise Refused("zookeeper-unreachable", f"{ensemble} {error}.") from None
+            raise Refused("zookeeper-unreachable", f"{ensemble} {error}") from None
 
     def close(self) -> None:
         self._connection.close()
 
     def at(self, path: str) -> str:
-        """Return where a path of the chroot is in the ensemble."""
+        """Return the path in the ensemble of a path below the chroot."""
         chroot = self.ensemble.chroot
         return chroot + path if path != "/" else chroot or "/"
 
     def answers(
         self, requests: Iterable[Any], *, sizes: Iterable[int] = repeat(0), once: bool = False
     ) -> Iterator[Any]:
-        """Yield the answer to each request, in their order; where it was refused, the error.
+        """Yield the answers to requests, in their order; for a rejected request, its error.
 
-        `sizes`: bytes of large answers, all of which the server has in memory until they are read. What has
-        no answer when the connection is lost is asked again; with `once` it may have been done, and its
-        answer is ConnectionLoss. EnsembleAway if no other server serves.
+        `sizes`: bytes of large answers, which the server has in memory until they are read. If a connection
+        is lost, requests without an answer are repeated. With `once` they are not: they may have been
+        executed, and their answer is ConnectionLoss. EnsembleAway if no other server gives a session.
         """
         todo: Iterator[tuple[Any, int]] = zip(requests, sizes, strict=False)
         asked: deque[tuple[Any, int]] = deque()
@@ -129,7 +129,7 @@ class ZooKeeperSession:
                     return
                 try:
                     self._connection.send(more)
-                    # The server is left some to answer, while these are read.
+                    # The server answers the other half while these are read.
                     left = 0.5 if more else 0
                     while asked and (len(asked) > AT_ONCE * left or waiting > AT_ONCE_BYTES * left):
                         answer = self._connection.answer(asked[0][0])
@@ -139,7 +139,7 @@ class ZooKeeperSession:
                         yield answer
                 except OSError as error:
                     lost += 1
-                    self._go_on(error, lost)
+                    self._reconnect(error, lost)
                     unanswered, waiting = [*asked], 0
                     asked.clear()
                     if once:
@@ -147,23 +147,24 @@ class ZooKeeperSession:
                     else:
                         todo = chain(unanswered, todo)
         finally:
-            if asked:  # answers are to come that nobody waits for
+            if asked:  # the caller does not read the other answers
                 self._connection.drop()
 
     def ask(self, request: Any, but: tuple[type[KazooException], ...] = ()) -> Any:
-        """Return the answer to one request; Failed if it is refused, `but` for these errors."""
+        """Return the answer to one request, or one of the errors in `but`. Failed for another error."""
         [answer] = self.answers([request])
         if isinstance(answer, but):
             return answer
         if isinstance(answer, NoAuthError):
             raise Failed(
                 "zookeeper-access-refused",
-                f"An ACL of {self.ensemble} does not let this client do that: use a broker's certificate.",
+                f"An ACL of {self.ensemble} denies this request. Use the certificate of a broker.",
             )
         if isinstance(answer, KazooException):
             raise Failed(
                 "zookeeper-request-failed",
-                f"{self.ensemble} refused: {str(answer) or type(answer).__name__}.",
+                f"{self.ensemble} rejected a request: {str(answer) or type(answer).__name__}. Check the logs "
+                "of its servers.",
             )
         return answer
 
@@ -172,35 +173,37 @@ class ZooKeeperSession:
         if isinstance(answer, NoAuthError):
             raise Refused(
                 "zookeeper-access-refused",
-                f"{self.ensemble} lets this client not see {self.at(path)}: use a broker's certificate.",
+                f"An ACL of {self.ensemble} does not let this client see {self.at(path)}. Use the "
+                "certificate of a broker.",
             )
         return not isinstance(answer, NoNodeError)
 
-    def make(self, path: str) -> None:
-        """Make a znode that anybody may use, and those above it, if they are not there.
+    def create(self, path: str) -> None:
+        """Create a znode with an open ACL, and its parents, unless they exist.
 
-        Refused below an ephemeral one.
+        Refused below an ephemeral znode.
         """
         if not self.has(path):
-            self.make(parent(path))
+            self.create(parent(path))
             but = (NodeExistsError, NoChildrenForEphemeralsError)
             answer = self.ask(Create(self.at(path), b"", OPEN_ACL_UNSAFE, 0), but=but)
             if isinstance(answer, NoChildrenForEphemeralsError):
                 above = self.at(parent(path))
                 raise Refused(
                     "znode-parent-ephemeral",
-                    f"{self.ensemble} can't have {self.at(path)}: {above} belongs to a session (ephemeral), "
-                    "and nothing may be below it.",
+                    f"Cannot create {self.at(path)} in {self.ensemble}, because {above} is ephemeral: it "
+                    "belongs to a session and cannot have children. Pass another path, or stop the client of "
+                    "the session.",
                 )
 
     def now(self) -> int:
-        """Return the ensemble's last change, after the server that is asked has come up to it."""
+        """Return the zxid of the ensemble's last change, after the connected server has it."""
         self.ask(Sync(self.at("/")))
         self.ask(Exists(self.at("/"), None))
         return self.zxid
 
     def _connect(self, seconds: float) -> Connection:
-        """ServerUnusable, of all servers, if none gives a session in that time."""
+        """Connect to one of the servers. ServerUnusable, about all servers, after `seconds`."""
         deadline = time.monotonic() + seconds
         while True:
             troubles: dict[str, list[str]] = {}
@@ -216,8 +219,8 @@ class ZooKeeperSession:
                 raise ServerUnusable(_all(troubles))
             time.sleep(PAUSE_SECONDS)
 
-    def _go_on(self, error: OSError, lost: int) -> None:
-        """Take a new connection, to another server if there is one; EnsembleAway without."""
+    def _reconnect(self, error: OSError, lost: int) -> None:
+        """Connect again, if possible to another server. EnsembleAway if none gives a session."""
         self._connection.drop()
         reason = str(error)
         if lost < LOST:
@@ -226,26 +229,27 @@ class ZooKeeperSession:
                 self._connection = self._connect(AGAIN_SECONDS)
                 return
             except ServerUnusable as trouble:
-                reason = f"it {trouble}"
+                reason = f"it {str(trouble).rstrip('.')}"
         raise EnsembleAway(
-            f"{self.ensemble} answers no more ({reason}): see its servers' logs, and run this again."
+            f"{self.ensemble} stopped answering ({reason}). Check the logs of its servers, and run the "
+            "command again."
         )
 
 
 def _all(troubles: Mapping[str, Sequence[str]]) -> str:
-    """Say what is wrong with servers, of one or several kinds."""
+    """Describe what is wrong with the servers, and what to do."""
     if len(troubles) == 1:
         return next(iter(troubles))
     phrases = (f"{some(servers)} {trouble}" for trouble, servers in troubles.items())
-    return f"gives no session: {'; '.join(phrases)}"
+    return f"gives no session. {' '.join(phrases)}"
 
 
 class GetRights(GetACL):  # type: ignore[misc]
-    """The request for an ACL, whose letters may be any, and for a znode's state at the same moment."""
+    """The request for a znode's ACL and its state. The ACL may have any characters."""
 
     @classmethod
     def deserialize(cls, answer: bytes, offset: int) -> tuple[tuple[Right, ...] | None, ZnodeStat]:
-        """Return the ACL, None if it has half a letter, and the state."""
+        """Return the ACL and the state. The ACL is None if its text is not valid UTF-16."""
         end = len(answer) - stat_struct.size
         try:
             rights = _rights(answer[offset:end])
@@ -268,9 +272,9 @@ def _rights(packed: bytes) -> tuple[Right, ...]:
 
 
 def _text(packed: bytes, offset: int) -> tuple[str, int]:
-    """Return a text, and where it ends.
+    """Return a text and its end.
 
-    Java writes a letter beyond the first 65,536 as its two halves in UTF-16, in three bytes each.
+    Java writes a character beyond the first 65,536 as two surrogates, in three bytes each.
     """
     [size] = int_struct.unpack_from(packed, offset)
     offset += int_struct.size
@@ -280,5 +284,5 @@ def _text(packed: bytes, offset: int) -> tuple[str, int]:
 
 
 def acl_of(rights: tuple[Right, ...]) -> list[ACL]:
-    """Return an ACL as kazoo has it."""
+    """Return an ACL in the form of kazoo."""
     return [ACL(right.permissions, Id(right.scheme, right.id)) for right in rights]

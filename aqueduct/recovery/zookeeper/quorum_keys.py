@@ -1,9 +1,9 @@
-"""The keys with which the servers of an ensemble know each other, and the certificates that they trust.
+"""The keys that the servers of an ensemble use among themselves, and the certificates that they trust.
 
-A server signs a certificate for its own key, and the others trust that certificate and no authority: another
-certificate of the same authority opens no port of the quorum. A key is replaced in an order in which all
-servers trust each other at each moment: the new certificate is trusted everywhere, then used, and then the
-former one is forgotten. A server reads both files again when they change (`sslQuorumReloadCertFiles`).
+Each server signs a certificate for its own key. The others trust this certificate, and no authority: another
+certificate of an authority gives no access to the ports of the quorum. During the replacement of a key, all
+servers trust each other: first all servers trust the new certificate, then the server uses it, and then all
+remove the former one. A server reads both files again when they change (`sslQuorumReloadCertFiles`).
 """
 
 import os
@@ -21,9 +21,9 @@ from cryptography.x509.oid import NameOID
 
 from aqueduct.errors import Refused
 
-KEY = "own.pem"  # what the server uses: its key with its certificate
-NEXT = "next.pem"  # what it uses next
-TRUSTED = "trusted.pem"  # whose certificates it trusts
+KEY = "own.pem"  # the server's current key with its certificate
+NEXT = "next.pem"  # its next key with its certificate
+TRUSTED = "trusted.pem"  # the certificates that it trusts
 MOST_BYTES = 1 << 20
 WITHOUT_DIGEST = ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
 PEM = serialization.Encoding.PEM
@@ -32,12 +32,12 @@ CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END 
 
 @dataclass(frozen=True, kw_only=True)
 class Certificates:
-    """What a server shows, what it shows next, and what it trusts, as PEM."""
+    """A server's current certificate, its next one, and its trusted ones, as PEM."""
 
     used: str  # empty: it has no key for the quorum yet
     offered: str  # as `used`, unless its key is to be replaced
     trusted: tuple[str, ...]
-    of_authority: bool  # an authority signed what the server shows, as former versions had it
+    of_authority: bool  # an authority signed the current one, as in former versions
 
     @property
     def is_replaced(self) -> bool:
@@ -45,14 +45,14 @@ class Certificates:
 
 
 class QuorumKeys:
-    """A server's files for the quorum, in a folder of root's."""
+    """A server's files for the quorum, in a folder of root."""
 
     def __init__(self, folder: Path, user: int, group: int) -> None:
         self._folder, self._user, self._group = folder, user, group
 
     @property
     def offering(self) -> Path:
-        """Return the file with the key that is offered."""
+        """Return the file with the next key; without one, with the current key."""
         following = self._folder / NEXT
         return following if following.exists() else self._folder / KEY
 
@@ -67,10 +67,10 @@ class QuorumKeys:
         )
 
     def offer(self, service_key: Path, *, in_use: bool) -> bool:
-        """Have a certificate that belongs to the service's key and certificate; return whether one was made.
+        """Create the certificate for a service's certificate, unless it exists; return whether it did not.
 
-        `in_use`: the server runs with the service's certificate itself, as former versions had it. It goes
-        on with that until the others trust its own.
+        `in_use`: the server runs with the service's certificate itself, as in former versions. It continues
+        with this until the other servers trust its own certificate.
         """
         service = self._read(service_key)
         if not (self._folder / KEY).exists():
@@ -87,7 +87,7 @@ class QuorumKeys:
         return True
 
     def trust(self, certificates: list[str]) -> bool:
-        """Trust these certificates and no others; return whether that is new."""
+        """Trust only these certificates; return whether this changed the file."""
         content = "".join(f"{certificate.strip()}\n" for certificate in sorted({*certificates}))
         if content == self._text(TRUSTED):
             return False
@@ -95,7 +95,7 @@ class QuorumKeys:
         return True
 
     def take(self) -> bool:
-        """Use the key that is offered; return whether it is another one."""
+        """Use the next key, if there is one; return whether there was one."""
         if not (self._folder / NEXT).exists():
             return False
         (self._folder / NEXT).replace(self._folder / KEY)
@@ -108,12 +108,12 @@ class QuorumKeys:
         return self._read(self._folder / name) if (self._folder / name).exists() else ""
 
     def _read(self, path: Path) -> str:
-        """Read a file of the server's user or of root; Refused for a link, for it may lead anywhere."""
+        """Read a file of the server's user or of root. Refused for a link, which may lead to any file."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             raise Refused(
-                "quorum-key-unreadable", f"{path} cannot be read: {error.strerror}. Run playbooks/hosts.yml."
+                "quorum-key-unreadable", f"Cannot read {path}: {error.strerror}. Run playbooks/hosts.yml."
             ) from error
         with os.fdopen(descriptor) as file:
             status = os.fstat(descriptor)
@@ -121,13 +121,13 @@ class QuorumKeys:
             if not is_plain or status.st_uid not in (0, self._user):
                 raise Refused(
                     "quorum-key-unsafe",
-                    f"{path} is no plain file of its service. Find out who made it, remove it, and run "
-                    "playbooks/hosts.yml, which brings the service's key again.",
+                    f"{path} is not a regular file that belongs to the service. Find out who created it. "
+                    "Remove it, and run playbooks/hosts.yml, which installs the service's key again.",
                 )
             return file.read()
 
     def _write(self, name: str, content: str) -> None:
-        """Write a file that is whole from the first moment, and that only the server's user may read."""
+        """Write a file atomically. Only the server's user can read it."""
         descriptor, scratch = tempfile.mkstemp(dir=self._folder, prefix=f".{name}.")
         try:
             with os.fdopen(descriptor, "w") as file:
@@ -141,20 +141,20 @@ class QuorumKeys:
 
 
 def split(pem: str) -> list[str]:
-    """Return the certificates of a text, each as PEM."""
+    """Return the certificates in a text, each as PEM."""
     return [f"{match[0]}\n" for match in CERTIFICATE.finditer(pem)]
 
 
 def self_signed(service: str) -> str:
-    """Return a key with a certificate that it signed itself, with names and times of the service's own.
+    """Return a new key with a self-signed certificate, with the names and times of the service's certificate.
 
-    The subject is unlike that of any other certificate: ZooKeeper 3.8 trusts one of each subject in a file,
-    and Java shows a certificate only to who trusts its issuer.
+    The subject is unique: ZooKeeper 3.8 trusts one certificate of each subject in a file, and Java presents a
+    certificate only to a peer that trusts its issuer.
     """
     key = serialization.load_pem_private_key(service.encode(), password=None)
     [certificate, *_] = x509.load_pem_x509_certificates(service.encode())
     name, digest = _origin(certificate)
-    # Servers may have one service key and certificate, where these are provided.
+    # Several servers may have the same service key, if the operator provides the keys.
     subject = x509.Name(
         [
             x509.NameAttribute(NameOID.COMMON_NAME, name),
@@ -198,7 +198,7 @@ def is_of(own: str, service: str) -> bool:
 
 
 def _origin(certificate: x509.Certificate) -> tuple[str, str]:
-    """Return what tells the service's certificate from others in the subject of the quorum's."""
+    """Return the parts of the service's certificate that the subject of the quorum's certificate has."""
     return _common_name(certificate), certificate.fingerprint(hashes.SHA256()).hex()[:40]
 
 

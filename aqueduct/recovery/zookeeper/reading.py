@@ -1,9 +1,9 @@
-"""Reads every znode of an ensemble as it was at one moment.
+"""Reads all znodes of an ensemble as of one moment.
 
-ZooKeeper answers for one znode at a time. So all are read, and then looked at once more: a znode whose
-versions are as before was so all the time between, so if none has changed, all were there at once, between
-both (the double collect of Afek et al., Atomic snapshots of shared memory, 1993). What has changed is read
-again. Where nothing at all was written in between (the ensemble's zxid), one reading is enough.
+ZooKeeper answers for one znode at a time. So all znodes are read, and then their versions are checked. If no
+version has changed, all of these znodes existed at once between both steps (the double collect of Afek et
+al., Atomic snapshots of shared memory, 1993). Changed znodes are read again. If the zxid of the ensemble has
+not changed since the first step, the second one is not needed.
 """
 
 import time
@@ -21,17 +21,17 @@ from aqueduct.recovery.zookeeper.client import GetRights, ZooKeeperSession
 from aqueduct.recovery.zookeeper.znodes import SYSTEM, Right, Znode
 from aqueduct.work.progress import counted
 
-ROUNDS = 10  # of reading what has changed
-PAUSE_SECONDS = 0.1  # after the first of them; after each other one as much more
-NAME_BYTES = 40  # of a child, in an answer that lists them; Kafka's have fewer
-NO_ACCESS = "its ACL lets this client not read it, nor see whether there are znodes below"
-MASKED = "its ACL shows its passwords' digests only to who may change it"
-ODD_ACL = "its ACL has letters that can't be read"
-KEPT_BELOW = (MASKED, ODD_ACL)  # of such a znode the children may be read
+ROUNDS = 10  # of reading changed znodes
+PAUSE_SECONDS = 0.1  # after the second round; each further pause is longer by this
+NAME_BYTES = 40  # of a child in an answer that lists children; names of Kafka are shorter
+NO_ACCESS = "its ACL does not allow this client to read it or its children"
+MASKED = "its ACL hides the password digests from clients that cannot change the ACL"
+ODD_ACL = "its ACL has invalid characters"
+KEPT_BELOW = (MASKED, ODD_ACL)  # the children of such a znode can be read
 
 
 class Stamp(NamedTuple):
-    """What changes with a znode: its data, its ACL, its children."""
+    """The versions of a znode's data, ACL and children."""
 
     data: int  # mzxid
     acl: int  # aversion
@@ -43,13 +43,13 @@ class Stamp(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What was seen at a path: a persistent znode, or what else there is."""
+    """The state of a path when it was read."""
 
     path: str
     znode: Znode | None = None
-    stamp: Stamp | None = None  # None: nothing is there, or it can't be read
+    stamp: Stamp | None = None  # None: there is no znode, or it cannot be read
     children: tuple[str, ...] = ()  # names
-    left_out: str = ""  # why a znode that is there is not kept; what is below it may be
+    left_out: str = ""  # why the znode is not kept; znodes below it may be
     ephemeral: bool = False
 
 
@@ -58,15 +58,15 @@ class Tree:
     """The znodes of an ensemble."""
 
     seen: dict[str, Seen] = field(default_factory=dict)
-    zxid: int = 0  # the ensemble's last change when the last look at all of them began
-    moving: tuple[str, ...] = ()  # those that changed to the end: with them, it is not of one moment
+    zxid: int = 0  # the ensemble's last change when the last check of all znodes began
+    moving: tuple[str, ...] = ()  # znodes that changed until the end: the tree is not of one moment
 
     def znodes(self) -> dict[str, Znode]:
-        """Return the persistent ones, by path."""
+        """Return the persistent znodes, by path."""
         return {path: seen.znode for path, seen in sorted(self.seen.items()) if seen.znode}
 
     def left_out(self) -> tuple[tuple[str, str], ...]:
-        """Return znodes that should be kept and are not, and why."""
+        """Return paths of znodes that cannot be kept, with the reason."""
         return tuple(sorted((path, seen.left_out) for path, seen in self.seen.items() if seen.left_out))
 
     def ephemeral(self) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ class Tree:
 
 
 def read(session: ZooKeeperSession) -> Tree:
-    """Return all znodes but the ensemble's own."""
+    """Read all znodes except the ensemble's own below /zookeeper."""
     tree = Tree(zxid=session.now())
     _walk(tree, ["/"], session)
     moving: set[str] = set()
@@ -84,7 +84,7 @@ def read(session: ZooKeeperSession) -> Tree:
             return tree
         tree.zxid = zxid
         moving = _walk(tree, _changed(tree, session), session)
-        if not moving:  # but sessions came and went, with what is theirs
+        if not moving:  # only sessions and their ephemeral znodes changed
             return tree
         time.sleep(PAUSE_SECONDS * number)
     tree.moving = tuple(sorted(moving))
@@ -92,7 +92,7 @@ def read(session: ZooKeeperSession) -> Tree:
 
 
 def _changed(tree: Tree, session: ZooKeeperSession) -> list[str]:
-    """Return paths at which there is not what was seen there."""
+    """Return paths that changed since they were read."""
     seen = list(tree.seen.values())
     answers = session.answers(Exists(session.at(former.path), None) for former in seen)
     looked = zip(counted(seen, "znode"), answers, strict=True)
@@ -104,9 +104,9 @@ def _changed(tree: Tree, session: ZooKeeperSession) -> list[str]:
 
 
 def _walk(tree: Tree, paths: Iterable[str], session: ZooKeeperSession) -> set[str]:
-    """Read these and all below them that is new but the ensemble's own; let go what is not there any more.
+    """Read paths and their new children, and remove deleted znodes from the tree.
 
-    Return paths at which there is another znode than before, or one more, or none.
+    Skips the ensemble's own znodes. Returns the paths of changed, new and deleted znodes.
     """
     own = "" if session.ensemble.chroot else SYSTEM
     changed: set[str] = set()
@@ -130,12 +130,12 @@ def _walk(tree: Tree, paths: Iterable[str], session: ZooKeeperSession) -> set[st
 
 
 def _kept(seen: Seen | None) -> tuple[Znode, tuple[int, ...]] | None:
-    """Return what is kept of a path, and when it changed."""
+    """Return the kept znode of a path, and its versions."""
     return (seen.znode, seen.stamp[:2]) if seen and seen.znode and seen.stamp else None
 
 
 def _forget(tree: Tree, paths: list[str]) -> Iterator[str]:
-    """Let go of znodes, and of what was below them; yield those that were kept."""
+    """Remove znodes and their children from the tree. Yield the paths of kept ones."""
     while paths:
         path = paths.pop()
         if former := tree.seen.pop(path, None):
@@ -149,9 +149,9 @@ def _join(path: str, child: str) -> str:
 
 
 def _look(session: ZooKeeperSession, paths: Sequence[str]) -> list[Seen]:
-    """Return what there is at these paths.
+    """Read paths.
 
-    A stamp is of before data and children were read: if these changed in between, it is found to be old.
+    The stamp is read before data and children: if these change in between, the next check finds an old stamp.
     """
     answers = _answers(session, map(GetRights, map(session.at, paths)))
     states = [_state(*answered) for answered in zip(counted(paths, "znode"), answers, strict=True)]
@@ -174,10 +174,10 @@ def _fill(
     kind: Callable[[str, None], Any],
     with_answer: Callable[[Seen, Any], Seen],
 ) -> None:
-    """Put answers to requests of a kind into what was found; `sizes`: their bytes, by the place in it."""
+    """Add answers to requests of a kind to `all_seen`; `sizes`: their bytes, by index in `all_seen`."""
     requests = (kind(session.at(all_seen[number].path), None) for number in sizes)
     for number, answer in zip(sizes, _answers(session, requests, sizes.values()), strict=True):
-        if isinstance(answer, NoNodeError):  # it has gone meanwhile
+        if isinstance(answer, NoNodeError):  # it was deleted meanwhile
             all_seen[number] = Seen(all_seen[number].path)
         elif isinstance(answer, NoAuthError):
             all_seen[number] = Seen(all_seen[number].path, left_out=NO_ACCESS)
@@ -197,18 +197,19 @@ def _with_children(seen: Seen, answer: list[str]) -> Seen:
 def _answers(
     session: ZooKeeperSession, requests: Iterable[Any], sizes: Iterable[int] = repeat(0)
 ) -> Iterator[Any]:
-    """Yield answers, and errors that a znode may have of its own; Failed at any other."""
+    """Yield answers, and errors of single znodes. Failed for another error."""
     for answer in session.answers(requests, sizes=sizes):
         if isinstance(answer, KazooException) and not isinstance(answer, (NoNodeError, NoAuthError)):
             raise Failed(
                 "zookeeper-request-failed",
-                f"{session.ensemble} refused to be read: {str(answer) or type(answer).__name__}.",
+                f"{session.ensemble} rejected a read request: {str(answer) or type(answer).__name__}. Check "
+                "the logs of its servers.",
             )
         yield answer
 
 
 def _state(path: str, answer: Any) -> tuple[Seen, ZnodeStat | None]:
-    """Return what there is at a path, without data and children; and its state, if there is more to read."""
+    """Return a path without data and children, and its state if these are to be read."""
     if isinstance(answer, NoNodeError):
         return Seen(path), None
     if isinstance(answer, NoAuthError):
@@ -224,5 +225,5 @@ def _state(path: str, answer: Any) -> tuple[Seen, ZnodeStat | None]:
 
 
 def _masked(right: Right) -> bool:
-    """Tell whether the password's digest is hidden, as of who may not change the ACL (CVE-2019-0201)."""
+    """Return whether the password digest is hidden from clients without admin right (CVE-2019-0201)."""
     return right.scheme == "digest" and right.id.endswith(":x")

@@ -1,7 +1,7 @@
-"""Snapshots of an ensemble in a store: each an object of its own, whole or not there.
+"""Snapshots of an ensemble in a store. Each is one object.
 
-Between its first line, which tells what it is, and its last, the digest, each line of JSON is a znode,
-parents before children.
+The first line describes the snapshot, and the last line has the digest. Each line between them is a znode in
+JSON, parents before children.
 """
 
 import base64
@@ -23,37 +23,37 @@ from aqueduct.store.numbered_snapshots import (
     check_format,
     first_line,
     line,
-    loaded,
-    opened,
+    natural_number,
+    parse_line,
     seal,
-    whole,
+    unsealed,
 )
 from aqueduct.store.objects import Data
 
-FORMAT = 2  # 1 had no znode below one that was left out, and null for empty data, too
+FORMAT = 2  # 1 skipped znodes below a skipped one, and wrote null for empty data
 CONNECT = re.compile(r"[!-~]{1,4096}")
 PERMISSIONS = range(32)
-HALF_A_LETTER = re.compile("[\ud800-\udfff]")  # of UTF-16; in an ACL all whole ones may be
+HALF_A_LETTER = re.compile("[\ud800-\udfff]")  # a lone surrogate; an ACL may have other characters
 
 
 @dataclass(frozen=True, kw_only=True)
 class ZnodeSnapshot:
-    """What was kept of an ensemble."""
+    """The stored znodes of an ensemble."""
 
     number: int
     created: int  # milliseconds since 1970
-    connect: str  # by which it was reached
-    cluster: str | None  # the id of Kafka's cluster, if it is one's
-    zxid: int  # the ensemble's last change that it has
+    connect: str  # the connection string of the backup
+    cluster: str | None  # the Kafka cluster id; None: the ensemble had none
+    zxid: int  # the last change of the ensemble in this snapshot
     znodes: Mapping[str, Znode]  # by path, sorted by it
-    ephemeral: Sequence[str] = ()  # paths that belong to sessions, which end with them
-    left_out: Sequence[tuple[str, str]] = ()  # paths that are missing here, and why
-    counters: Sequence[str] = ()  # paths whose children the ensemble numbers
-    moving: Sequence[str] = ()  # paths that changed while they were read: with them it is not of one moment
+    ephemeral: Sequence[str] = ()  # paths that end with their sessions
+    left_out: Sequence[tuple[str, str]] = ()  # paths that were not kept, and why
+    counters: Sequence[str] = ()  # paths with sequential children
+    moving: Sequence[str] = ()  # paths that changed while they were read: the snapshot is not of one moment
 
     @property
-    def whole(self) -> bool:
-        """Whether it has all that can be kept of the ensemble, as it was at one moment."""
+    def complete(self) -> bool:
+        """Whether it has all znodes of the ensemble, as of one moment."""
         return not self.left_out and not self.moving
 
     @property
@@ -62,7 +62,7 @@ class ZnodeSnapshot:
 
 
 def encode(snapshot: ZnodeSnapshot) -> bytes:
-    """Return a snapshot as an object has it."""
+    """Return a snapshot as the content of an object."""
     about = {name: value for name, value in asdict(replace(snapshot, znodes={})).items() if name != "znodes"}
     content = bytearray(line({"format": FORMAT, **about}))
     for znode in snapshot.znodes.values():
@@ -71,27 +71,27 @@ def encode(snapshot: ZnodeSnapshot) -> bytes:
 
 
 def decode(packed: Data) -> ZnodeSnapshot:
-    """Return an object's snapshot; Refused if it is newer.
+    """Parse an object's snapshot. Refused if its format is newer.
 
-    ValueError, KeyError or TypeError if it isn't one: nothing is believed that a backup would not write.
+    ValueError, KeyError or TypeError if it is not a snapshot as a backup writes it.
     """
     about, znodes = _unpacked(packed)
     return replace(about, znodes={znode.path: znode for znode in znodes})
 
 
 def check(packed: bytes, snapshot: ZnodeSnapshot) -> None:
-    """Check that an object reads as this snapshot, znode by znode; errors as those of `decode`."""
+    """Check that an object contains this snapshot; errors as in `decode`."""
     about, znodes = _unpacked(packed)
     same = (one == other for one, other in zip_longest(znodes, snapshot.znodes.values()))
     if about != replace(snapshot, znodes={}) or not all(same):
-        raise ValueError("it reads otherwise than it was written")
+        raise ValueError("it differs from the written snapshot when it is read again")
 
 
 def _unpacked(packed: Data) -> tuple[ZnodeSnapshot, Iterator[Znode]]:
-    """Return a snapshot without its znodes, and these."""
-    content = opened(packed)
+    """Return a snapshot without znodes, and its znodes."""
+    content = unsealed(packed)
     start = first_line(content)
-    head = loaded(start)
+    head = parse_line(start)
     check_format(head, FORMAT)
     about = _about(head)
     above = {path for path, _ in about.left_out} if head["format"] > 1 else set()
@@ -99,18 +99,18 @@ def _unpacked(packed: Data) -> tuple[ZnodeSnapshot, Iterator[Znode]]:
 
 
 def _about(head: dict[str, Any]) -> ZnodeSnapshot:
-    """Return what a snapshot's first line tells."""
+    """Parse a snapshot's first line."""
     cluster = head["cluster"]
     if cluster is not None and not CLUSTER_ID.fullmatch(cluster):
-        raise ValueError("its cluster can't be one")
+        raise ValueError("its cluster id is invalid")
     if not CONNECT.fullmatch(head["connect"]):
-        raise ValueError("it tells no ensemble")
+        raise ValueError("its connection string is invalid")
     return ZnodeSnapshot(
-        number=whole(head["number"]),
-        created=whole(head["created"], LAST_MILLISECOND),
+        number=natural_number(head["number"]),
+        created=natural_number(head["created"], LAST_MILLISECOND),
         connect=head["connect"],
         cluster=cluster,
-        zxid=whole(head["zxid"]),
+        zxid=natural_number(head["zxid"]),
         znodes={},
         ephemeral=_paths(head["ephemeral"]),
         left_out=tuple((_path(path), _text(reason)) for path, reason in head["left_out"]),
@@ -120,16 +120,16 @@ def _about(head: dict[str, Any]) -> ZnodeSnapshot:
 
 
 def _tree(lines: Iterable[bytes], above: Set[str], *, null: bool) -> Iterator[Znode]:
-    """Yield the znodes of lines, parents first; ValueError if they are no tree.
+    """Parse lines into znodes, parents first. ValueError if they are not a tree.
 
-    `above` are paths that were left out, below which there may be some; `null`: whether data may be none.
+    `above`: skipped paths, whose children may be in the lines. `null`: whether data may be null.
     """
     paths: set[str] = set()
     for znode in map(_znode, lines):
         over = parent(znode.path)
         sound = znode.path == "/" or over in paths or over in above
         if not sound or znode.path in paths or znode.path in above:
-            raise ValueError("its znodes are no tree")
+            raise ValueError("its znodes are not a tree")
         paths.add(znode.path)
         yield znode if null or znode.data is not None else znode._replace(data=b"")
     if not paths:
@@ -138,19 +138,19 @@ def _tree(lines: Iterable[bytes], above: Set[str], *, null: bool) -> Iterator[Zn
 
 def _text(text: object, not_in: re.Pattern[str] = IN_NO_PATH) -> str:
     if not isinstance(text, str) or not_in.search(text):
-        raise ValueError("it has letters that it can't have")
+        raise ValueError("it has invalid characters")
     return text
 
 
 def _path(text: object) -> str:
     if not is_path(path := _text(text)):
-        raise ValueError(f"{path!r:.60} is no znode's path")
+        raise ValueError(f"{path!r:.60} is not a valid path of a znode")
     return path
 
 
 def _paths(paths: object) -> tuple[str, ...]:
     if not isinstance(paths, list):
-        raise ValueError("it has no list of paths where one should be")
+        raise ValueError("a list of paths is missing")
     return tuple(map(_path, paths))
 
 
@@ -160,7 +160,7 @@ def _line(znode: Znode) -> bytes:
 
 
 def _znode(text: bytes) -> Znode:
-    of = loaded(text)
+    of = parse_line(text)
     decoded = None if of["data"] is None else base64.b64decode(of["data"], validate=True)
     return Znode(
         _path(of["path"]), decoded, tuple(_right(*right) for right in of["acl"]), _version(of["version"])
@@ -169,13 +169,13 @@ def _znode(text: bytes) -> Znode:
 
 def _right(permissions: object, scheme: object, identity: object) -> Right:
     texts = _text(scheme, HALF_A_LETTER), _text(identity, HALF_A_LETTER)
-    return Right(whole(permissions, PERMISSIONS[-1]), *texts)
+    return Right(natural_number(permissions, PERMISSIONS[-1]), *texts)
 
 
 def _version(number: object) -> int:
     """Return a version, which is negative after 2^31 changes."""
     if not isinstance(number, int) or not -(2**31) <= number < 2**31:
-        raise ValueError(f"{number!r:.40} is no version")
+        raise ValueError(f"{number!r:.40} is not a valid version")
     return number
 
 
@@ -192,27 +192,35 @@ class ZnodeSnapshots(NumberedSnapshots[ZnodeSnapshot]):
     def source(snapshot: ZnodeSnapshot) -> str:
         return snapshot.connect
 
-    def less(self, snapshot: ZnodeSnapshot, number: int) -> str:
-        """Say that it has less than half of the znodes of an earlier one."""
-        with suppress(ValueError, KeyError, TypeError, AqueductError):  # that one is damaged, or gone
-            content = opened(self._manifest(number))
+    def loss_warning(self, snapshot: ZnodeSnapshot, number: int) -> str:
+        """Return a phrase if the snapshot has less than half of the znodes of an earlier one; else empty."""
+        with suppress(
+            ValueError, KeyError, TypeError, AqueductError
+        ):  # the earlier one is damaged, or was removed
+            content = unsealed(self._manifest(number))
             before = bytes(content).count(b"\n") - 1
             if 2 * len(snapshot.znodes) < before:
                 return (
-                    f"snapshot {number} has {count(before, 'znode')}, and this one {len(snapshot.znodes):,}"
+                    f"snapshot {number} has {count(before, 'znode')}, but this snapshot has "
+                    f"{len(snapshot.znodes):,}"
                 )
         return ""
 
     def refusal(self, snapshot: ZnodeSnapshot, before: str) -> str:
-        of = f"that of {snapshot.cluster}" if snapshot.cluster else "no cluster's, as when it was lost"
+        cluster = f"has cluster {snapshot.cluster}" if snapshot.cluster else "has no cluster id"
+        remedy = (
+            "Pass another folder of the store."
+            if snapshot.cluster
+            else ("If its znodes were lost, restore them first. Else pass another folder of the store.")
+        )
         return (
-            f"{self._objects.url} keeps the ensemble of cluster {before}, and {snapshot.connect} is {of}: "
-            "nothing was kept. Restore it first, or name a folder of its own."
+            f"{self._objects.url} has snapshots of cluster {before}, but the ensemble {snapshot.connect} "
+            f"{cluster}. Nothing was kept. {remedy}"
         )
 
 
-def told(snapshot: ZnodeSnapshot) -> dict[str, Any]:
-    """Return what a report says of a snapshot. Nothing of a znode but its path."""
+def report_fields(snapshot: ZnodeSnapshot) -> dict[str, Any]:
+    """Return the fields of a snapshot for reports. Of a znode, they have only the path."""
     return {
         "snapshot": snapshot.number,
         "cluster": snapshot.cluster,

@@ -1,4 +1,4 @@
-"""Znodes as they are kept, and what differs between two trees of them."""
+"""Znodes of a snapshot, and the difference between two trees of znodes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 SYSTEM = "/zookeeper"  # the ensemble's own: quotas and its configuration
 CLUSTER = "/cluster/id"  # where Kafka keeps the id of its cluster
-# What a server takes no path of (PathUtils.java), and what would write lines of its own where it is shown.
+# Characters that a server rejects in a path (PathUtils.java), and control characters.
 IN_NO_PATH = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 SEQUENTIAL = re.compile(r".*\d{10}$", re.DOTALL)
 
@@ -17,31 +17,31 @@ class Right(NamedTuple):
 
     permissions: int
     scheme: str
-    id: str  # of `digest` it holds a password's hash, so it is shown nowhere
+    id: str  # with scheme `digest`, it has a password hash, so it is never shown
 
 
 class Znode(NamedTuple):
     """A persistent znode."""
 
     path: str
-    data: bytes | None  # null is not empty: clients are given what was written
+    data: bytes | None  # null and empty differ: clients get the written one
     acl: tuple[Right, ...]
-    version: int  # of its data; an ensemble counts anew after a restore
+    version: int  # of its data; starts at 0 after a restore
 
     @property
     def content(self) -> tuple[bytes, frozenset[Right]]:
-        """What is compared. The order of an ACL means nothing, and null and empty data are taken for one."""
+        """The compared parts. The order of an ACL does not matter, and null data equal empty data."""
         return self.data or b"", frozenset(self.acl)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TreeDifference:
-    """What differs between a snapshot and an ensemble, by path."""
+    """The difference between a snapshot and an ensemble, by path."""
 
     missing: tuple[str, ...]  # in the ensemble
-    changed: tuple[tuple[str, str], ...]  # path, and what of it
+    changed: tuple[tuple[str, str], ...]  # path, and the parts that differ
     added: tuple[str, ...]  # to the ensemble
-    unread: tuple[tuple[str, str], ...] = ()  # paths that can't be compared, and why
+    unread: tuple[tuple[str, str], ...] = ()  # paths that cannot be compared, and why
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.changed or self.added or self.unread)
@@ -62,7 +62,7 @@ def compare(stored: Mapping[str, Znode], live: Mapping[str, Znode]) -> TreeDiffe
 
 
 def changes(stored: Znode, live: Znode) -> str:
-    """Say what of a znode is not as it was stored; empty if nothing."""
+    """Return the parts of a znode that differ from the stored one; empty if none differs."""
     (stored_data, stored_acl), (live_data, live_acl) = stored.content, live.content
     return " and ".join(
         part
@@ -72,7 +72,7 @@ def changes(stored: Znode, live: Znode) -> str:
 
 
 def is_path(text: str) -> bool:
-    """Tell whether a znode can have this path."""
+    """Return whether this is a valid path of a znode."""
     steps = text[1:].split("/")
     sound = all(step and step not in (".", "..") for step in steps)
     return text == "/" or (text.startswith("/") and sound and not IN_NO_PATH.search(text))
@@ -83,7 +83,7 @@ def parent(path: str) -> str:
 
 
 def ancestors(path: str) -> Iterator[str]:
-    """Yield the znodes above one, the root first."""
+    """Yield the paths of the znodes above a path, the root first."""
     steps = path.split("/")[1:]
     yield from ("/" + "/".join(steps[:number]) for number in range(len(steps)))
 
@@ -98,5 +98,5 @@ def by_depth(paths: Iterable[str]) -> list[str]:
 
 
 def counters(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return znodes whose children an ensemble numbers: a restored one counts from nought again."""
+    """Return the parents of sequential znodes. After a restore, their counters start at 0."""
     return tuple(sorted({parent(path) for path in paths if SEQUENTIAL.fullmatch(path)}))

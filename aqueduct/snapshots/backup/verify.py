@@ -20,7 +20,7 @@ from aqueduct.kafka.requests import in_lists
 from aqueduct.snapshots.backup.faults import Fault, contradiction
 from aqueduct.store import names, segments
 from aqueduct.store.backends import open_store
-from aqueduct.store.catalog import Catalog, still_there
+from aqueduct.store.catalog import Catalog, check_not_removed
 from aqueduct.store.keyring import Keyring, Locked
 from aqueduct.store.manifest import Segment
 from aqueduct.store.objects import Objects
@@ -73,7 +73,7 @@ def verify(
         unopened = str(error)
     faults = verify_segments(store, every, workers, whole=True, bytes_per_second=bytes_per_second)
     if faults:
-        still_there(objects, snapshot.manifest.number)
+        check_not_removed(objects, snapshot.manifest.number)
         # The store may have removed some meanwhile, whose time had come.
         snapshot = catalog.retained(snapshot)
         retained = {segment for of_partition in snapshot.segments.values() for segment in of_partition}

@@ -36,7 +36,7 @@ from aqueduct.snapshots.restore import report as restore_report
 from aqueduct.snapshots.restore.plan import RestorePlan
 from aqueduct.snapshots.restore.plan import plan as restore_plan
 from aqueduct.store.backends import open_editable, open_store
-from aqueduct.store.catalog import Catalog, still_there
+from aqueduct.store.catalog import Catalog, check_not_removed
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.leases import leased
 from aqueduct.store.objects import EditableObjects, Objects
@@ -198,7 +198,7 @@ def _check_objects(job: _Job, workers: Workers) -> None:
     segments = [segment for share in job.todo for part in share.parts for segment in part.segments]
     faults = verify_segments(job.order.store, segments, workers, whole=False)
     if faults:
-        still_there(job.source, job.plan.snapshot)
+        check_not_removed(job.source, job.plan.snapshot)
         raise Failed(
             faults[0].id,
             f"{count(len(faults), 'object')} of snapshot {job.plan.snapshot} cannot be used, so nothing was "

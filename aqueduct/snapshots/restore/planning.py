@@ -19,7 +19,7 @@ from aqueduct.snapshots.restore.progress import Earlier, TopicState
 from aqueduct.snapshots.restore.request import restore_id
 from aqueduct.store import segments
 from aqueduct.store.backends import open_store
-from aqueduct.store.catalog import Catalog, still_there
+from aqueduct.store.catalog import Catalog, check_not_removed
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.work.workers import Workers
@@ -317,7 +317,7 @@ def check_objects(job: Job, workers: Workers) -> None:
     segments = [segment for lane in job.lanes for segment in lane.segments]
     faults = verify_segments(job.order.store, segments, workers, whole=False)
     if faults:
-        still_there(open_store(job.order.store), job.plan.snapshot)
+        check_not_removed(open_store(job.order.store), job.plan.snapshot)
         raise Failed(
             faults[0].id,
             f"{count(len(faults), 'object')} of snapshot {job.plan.snapshot} cannot be used: "

@@ -58,7 +58,7 @@ def test_consumer_waits_silently_until_broker_id_is_restored(site: Site, tmp_pat
         assert planned.returncode != 0
         said = flat(planned.stdout)
         assert f"{site.changed} was broker {site.node_id} and is broker {site.node_id + 1} now" in said
-        assert f"Best: give {site.changed} the id {site.node_id} back" in said
+        assert f"give {site.changed} the id {site.node_id} again" in said
         if site.name == "old":
             shown = of_the_guide("repair_broker_ids.yml -e site=old")
             assert [line for line in shown if gist(line) not in gist(planned.stdout)] == []
