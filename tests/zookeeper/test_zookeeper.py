@@ -883,7 +883,7 @@ def test_a_report_can_t_overwrite_the_store(tree: Tree, store: str, what: str) -
     ("arguments", "sentence"),
     [
         (("--connect", "nobody.invalid:2181"), "cannot resolve"),
-        (("--connect", "here:1:2"), "isn't an ensemble; write HOST:PORT"),
+        (("--connect", "here:1:2"), "is not an ensemble; write HOST:PORT"),
         (("--connect", "localhost:1/a/../b"), "is not the path of a znode"),
     ],
 )
