@@ -205,8 +205,8 @@ def fitting(asked: Iterable[Asked], topics: Mapping[str, Topic]) -> tuple[list[A
             misfits[partition] = f"{partition} does not exist."
         elif request.topic_id not in (None, str(topic.id)):
             misfits[partition] = (
-                f"The topic of {partition} was re-created: the missing records belong to the topic with the "
-                f"topic ID {request.topic_id}, but the present topic has the topic ID {topic.id}."
+                f"{partition} belongs to a re-created topic: the missing records have the topic ID "
+                f"{request.topic_id}, but the present topic has the topic ID {topic.id}."
             )
         else:
             fits.append(request)
