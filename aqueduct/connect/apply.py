@@ -122,12 +122,17 @@ def await_declared(
             return
         if connect.late:
             text = "; ".join(
-                f"connector {name} {lack or 'has just come up'}" for name, lack in pending.items()
+                f"connector {name} {lack or 'has only just started'}" for name, lack in pending.items()
             )
             traces = filter(None, (_failures(connector, actual) for connector in declared))
             raise Failed(
                 "connector-not-running",
-                "\n".join([f"Not as declared in time: {text}.", *traces]),
+                "\n".join(
+                    [
+                        f"Some connectors did not reach the declared state within the time limit: {text}.",
+                        *traces,
+                    ]
+                ),
             )
         time.sleep(POLL_SECONDS)
 
@@ -135,7 +140,7 @@ def await_declared(
 def _missing(declared: WantedConnector, actual: Mapping[str, RunningConnector]) -> str:
     now = actual.get(declared.name)
     if declared.state == "absent":
-        return "is still there" if now else ""
+        return "still exists" if now else ""
     return connectors.waiting_for(declared, now)
 
 

@@ -10,13 +10,16 @@ ISSUE = "KAFKA-4090"
 
 # What a client of each block is for, and what comes of it if it can't speak to the brokers.
 PURPOSE = {
-    "worker": "it joins the group and maintains the internal topics",
+    "worker": "this client joins the worker group and maintains the internal topics",
     "producer": (
-        "it writes dead-letter records and the records of sources, and hangs or fails at the first "
-        "one, while tasks still report RUNNING"
+        "this client writes dead-letter records and the records of source connectors. It would hang or fail "
+        "at the first record, while tasks still report RUNNING"
     ),
-    "consumer": "it reads for sinks, which would receive no record and still report RUNNING",
-    "admin": "it creates the topics of sources and of dead-letter records",
+    "consumer": (
+        "this client reads records for sink connectors. Sinks would receive no record and still report "
+        "RUNNING"
+    ),
+    "admin": "this client creates the topics of source connectors and the dead-letter topics",
 }
 
 
@@ -43,14 +46,14 @@ class BrokerDemands:
         """Say why a client needs a key store."""
         listener = self.facts.listeners.get(block.servers)
         if listener:
-            demands = f"{block.servers} requires a certificate of its clients"
+            demands = f"{block.servers} requires a client certificate"
             return demands if listener.client_certificate else None
         other = self._other(block, lambda peer: peer.tls and peer.key_store is not None)
-        return f"{other} has one for {block.servers}" if other else None
+        return f"{other} has such a store for {block.servers}" if other else None
 
     def trust_store(self, block: Block) -> str | None:
         other = self._other(block, lambda peer: peer.tls and peer.trust_store is not None)
-        return f"{other} has one for {block.servers}" if other else None
+        return f"{other} has such a store for {block.servers}" if other else None
 
     def _other(self, block: Block, has: Callable[[Block], bool]) -> Block | None:
         same = (
@@ -65,8 +68,8 @@ def client_findings(blocks: Iterable[Block], demands: BrokerDemands) -> Iterator
             yield WorkerFinding(
                 "fault",
                 "security-protocol-unknown",
-                f"{block.file}: {block} has {block.prefix}security.protocol={block.protocol}, "
-                f"which Kafka does not define; use one of {', '.join(PROTOCOLS)}.",
+                f"{block.file}: {block} has {block.prefix}security.protocol={block.protocol}, which does "
+                f"not exist in Kafka; use one of {', '.join(PROTOCOLS)}.",
             )
             continue
         if not block.tls:
@@ -85,9 +88,9 @@ def client_findings(blocks: Iterable[Block], demands: BrokerDemands) -> Iterator
             yield WorkerFinding(
                 "warning",
                 "client-names-unchecked",
-                f"{block.file}: {block} does not check the names of the brokers; remove "
-                f"{block.prefix}ssl.endpoint.identification.algorithm, and add the names to the "
-                "certificates.",
+                f"{block.file}: {block} does not compare the host names of the brokers with their "
+                f"certificates; remove {block.prefix}ssl.endpoint.identification.algorithm, and add the "
+                "host names to the certificates.",
             )
 
 
@@ -135,7 +138,7 @@ def _trust_store(block: Block, demands: BrokerDemands) -> Iterator[WorkerFinding
         + (
             f"but {reason}: {PURPOSE[block.name]} ({ISSUE})"
             if reason
-            else "so it trusts the authorities of Java"
+            else "so the client trusts the default certificate authorities of Java"
         )
         + f"; set {block.prefix}ssl.truststore.location and {block.prefix}ssl.truststore.type.",
     )

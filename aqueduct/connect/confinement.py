@@ -26,19 +26,25 @@ def faults(config: Mapping[str, str], folders: Sequence[str], secrets_file: str)
         if any(
             reference.provider == "file" and reference.path != secrets_file for reference in references(value)
         ):
-            yield key, f"a connector may refer to {secrets_file} alone; put the value into connect_secrets."
+            yield key, f"a connector may refer only to {secrets_file}; add the value to connect_secrets."
 
 
 def _faults_of_file(file: str, folders: Sequence[str]) -> Iterator[tuple[str, str]]:
     if not folders:
-        yield "connector.class", "file connectors are off; name a folder in connect_file_directories."
+        yield "connector.class", "file connectors are not allowed; add a folder to connect_file_directories."
     elif not file:
         yield (
             "connector.class",
-            "a file connector without a file uses the worker's own input and output; name one.",
+            "a file connector without a file uses the standard input and output of the worker; set file.",
         )
     elif not any(_is_in(file, folder) for folder in folders):
-        yield "file", f"{file} is not in {some(folders)} (connect_file_directories); name a file there."
+        yield (
+            "file",
+            (
+                f"{file} is not in {some(folders)} (connect_file_directories); use a file in one of these "
+                "folders."
+            ),
+        )
 
 
 def _is_in(file: str, folder: str) -> bool:

@@ -97,7 +97,9 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[WantedConnector, ...]:
         if config is not None and not config.get("connector.class"):
             problems.append(f"{name} has no connector.class")
         if config is not None and str(config.get("name", name)) != name:
-            problems.append(f"the name in the configuration of {name} is {config['name']}; take it out")
+            problems.append(
+                f"the configuration of {name} contains another name, {config['name']}; remove this name"
+            )
         texts = config and {key: text(value) for key, value in config.items() if value is not None}
         connectors[name] = WantedConnector(name, state, texts and {**texts, "name": name})
     if problems:
@@ -121,11 +123,11 @@ def class_error(declared: WantedConnector, plugins: Sequence[str]) -> str:
     if class_name in names:
         return ""
     near = get_close_matches(class_name, sorted(names), 1, 0.6)
-    meant = f"did you mean {near[0]}?" if near else f"there are {some(sorted(plugins), 10)}."
+    meant = f"did you mean {near[0]}?" if near else f"the workers have {some(sorted(plugins), 10)}."
     return labelled(
         "connector-plugin-missing",
-        f"Connector {declared.name}: no worker has a plugin {class_name}; install it into plugin.path, or "
-        f"correct connector.class: {meant}",
+        f"Connector {declared.name}: no worker has the plugin {class_name}; install the plugin in "
+        f"plugin.path, or correct connector.class: {meant}",
     )
 
 
@@ -148,8 +150,8 @@ def errors(declared: WantedConnector, validation: Validation) -> list[str]:
     sentences += [
         labelled(
             "connector-secret-plain",
-            f"Connector {declared.name}: {key} holds a secret that everyone who may use Connect's REST can "
-            "read there; put it into a file of a config provider and write ${file:...:...}.",
+            f"Connector {declared.name}: {key} contains a secret, which every client of Connect's REST API "
+            "can read; move the secret to a file of a config provider, and write ${file:...:...}.",
         )
         for key in sorted(plain_secrets(config, validation.passwords))
     ]
@@ -165,15 +167,17 @@ def unknown(declared: WantedConnector, validation: Validation) -> list[str]:
     for key in sorted((declared.config or {}).keys() - validation.known):
         if not key.startswith(FREE):
             near = get_close_matches(key, sorted(validation.known), 1, 0.8)
-            meant = f"did you mean {near[0]}?" if near else "see that the plugin reads it."
-            sentences.append(f"Connector {declared.name}: {key} isn't a setting that Connect knows; {meant}")
+            meant = f"did you mean {near[0]}?" if near else "check that the plugin uses this setting."
+            sentences.append(
+                f"Connector {declared.name}: neither Connect nor the plugin lists the setting {key}; {meant}"
+            )
     return sentences
 
 
 def _without_secrets(error: str, key: str, config: Mapping[str, str]) -> str:
     declared = config.get(key, "")
     if has_reference(declared):  # the sentence has what it stands for
-        return f"what {declared} stands for is refused"
+        return f"the value of {declared} is not accepted"
     return error.replace(declared, MASK) if declared and SECRET.search(key) else _masked_urls(error)
 
 
@@ -261,8 +265,8 @@ def plan(declared: Iterable[WantedConnector], actual: Mapping[str, RunningConnec
             if connector.config is None:
                 raise Refused(
                     "connector-missing",
-                    f"Connector {connector.name} does not exist, and is declared without config. Declare its "
-                    "config.",
+                    f"Connector {connector.name} does not exist, and is declared without config. Declare "
+                    "the config of the connector.",
                 )
             changes["create"].append(connector)
         else:
@@ -286,7 +290,7 @@ def in_state(state: str, declared_state: str) -> bool:
 def waiting_for(declared: WantedConnector, actual: RunningConnector | None) -> str:
     """Say what is missing until a connector is as declared; "" if nothing is."""
     if actual is None:
-        return "is not there yet"
+        return "does not exist yet"
     expected_state = STATES[declared.state]
     if declared.state == "stopped":
         return "" if actual.state == expected_state else f"is {actual.state}"
@@ -325,7 +329,10 @@ def _told(trace: str) -> str:
     If a topic or a right is missing, which are the cluster's, a sentence precedes it.
     """
     if any(name in trace for name in MISSING_AT_CLUSTER):
-        return f"a topic or a right is missing; run playbooks/kafka.yml, which has both. Java says: {trace}"
+        return (
+            "a topic or an ACL is missing; run playbooks/kafka.yml, which creates both. Error of "
+            f"Connect: {trace}"
+        )
     return trace
 
 

@@ -52,15 +52,15 @@ def store_findings(file: str, user: str, store: Store, facts: Facts) -> Iterator
         yield WorkerFinding(
             "fault",
             "connect-key-missing",
-            f"{file}: {subject} holds no private key; give it the client's key and certificate.",
+            f"{file}: {subject} contains no private key; add the key and the certificate of the client.",
         )
         return
     if not contents.certificates:
-        remedy = "make it with keytool: what openssl makes looks empty to Java"
+        remedy = "create the store with keytool, because Java finds no certificates in stores of openssl"
         yield WorkerFinding(
             "fault",
             "connect-certificate-missing",
-            f"{file}: {subject} holds no certificate that Java sees; {remedy}.",
+            f"{file}: {subject} contains no certificate that Java can find; {remedy}.",
         )
         return
     own = contents.certificates[:1] if store.role == "key" else contents.certificates
@@ -70,12 +70,13 @@ def store_findings(file: str, user: str, store: Store, facts: Facts) -> Iterator
             "fault",
             "connect-certificate-expired",
             f"{file}: the certificate of {last.subject} in {subject} expired at "
-            f"{last.not_after:%Y-%m-%d %H:%M} UTC; renew it and restart the worker.",
+            f"{last.not_after:%Y-%m-%d %H:%M} UTC; renew the certificate and restart the worker.",
         )
     elif all(certificate.not_before > facts.now for certificate in own):
         yield WorkerFinding(
             "fault",
             "connect-certificate-premature",
-            f"{file}: the certificate of {own[0].subject} in {subject} is valid only from "
-            f"{own[0].not_before:%Y-%m-%d %H:%M} UTC on; set this host's clock, or re-issue the certificate.",
+            f"{file}: the certificate of {own[0].subject} in {subject} is not valid before "
+            f"{own[0].not_before:%Y-%m-%d %H:%M} UTC; set the clock of this host, or re-issue the "
+            "certificate.",
         )

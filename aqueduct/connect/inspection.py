@@ -44,13 +44,13 @@ def look(
     left_out = [
         Skipped(
             f"the {store.role} store {store.location}",
-            "its password, or Java's keytool, is not to be had here",
+            "the password of the store or Java's keytool is not available on this host",
             "connect-store-not-opened",
         )
         for store in stores.keys() - facts.stores.keys()
     ]
     left_out += [
-        Skipped(servers, "no broker answers there", "connect-broker-away")
+        Skipped(servers, "no broker answers at this address", "connect-broker-away")
         for servers in listeners.keys() - facts.listeners.keys()
     ]
     return facts, sorted(left_out)
@@ -68,7 +68,7 @@ def _trouble(folder: Path) -> str:
     try:
         next(folder.iterdir(), None)
     except NotADirectoryError:
-        return "" if folder.suffix == ".jar" else "isn't a folder"
+        return "" if folder.suffix == ".jar" else "is not a folder"
     except OSError as error:
-        return f"can't be read ({error.strerror})"
+        return f"cannot be read ({error.strerror})"
     return ""

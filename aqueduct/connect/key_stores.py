@@ -38,7 +38,7 @@ def certificates(pem: bytes) -> tuple[Certificate, ...]:
     try:
         loaded = x509.load_pem_x509_certificates(pem)
     except ValueError as error:
-        raise Unusable(f"holds a damaged certificate ({error})") from None
+        raise Unusable(f"contains a damaged certificate ({error})") from None
     return tuple(
         Certificate(
             certificate.subject.rfc4514_string(),
@@ -53,7 +53,7 @@ def pem_contents(pem: bytes, role: str, password: str | None) -> Contents:
     """Parse a PEM store (KIP-651); raise Unusable with the reason."""
     stored_certificates = certificates(pem)
     if not stored_certificates:
-        raise Unusable("holds no PEM certificate")
+        raise Unusable("contains no PEM certificate")
     if role == "key":
         _check_key(pem, password)
     return Contents(stored_certificates, role == "key")
@@ -64,17 +64,18 @@ def _check_key(pem: bytes, password: str | None) -> None:
     if not encrypted and _PLAIN not in pem:
         if _END in pem:
             raise Unusable(
-                "has its key not as PKCS#8, all that Kafka takes (openssl pkcs8 -topk8 converts it)"
+                "contains a key that is not in the PKCS#8 format; Kafka accepts only PKCS#8 (openssl pkcs8 "
+                "-topk8 converts the key)"
             )
-        raise Unusable("holds no private key")
+        raise Unusable("contains no private key")
     if encrypted and password is None:
-        raise Unusable("has an encrypted key, and there is no ssl.key.password for it")
+        raise Unusable("contains an encrypted key, but ssl.key.password is not set")
     own_key = pem[pem.index(_ENCRYPTED if encrypted else _PLAIN) :]
     try:
         key = serialization.load_pem_private_key(own_key, (password or "").encode() if encrypted else None)
     except (ValueError, TypeError):
-        hint = "ssl.key.password does not open it" if encrypted else "it is damaged"
-        raise Unusable(f"has a key that can't be read: {hint}") from None
+        hint = "ssl.key.password does not decrypt the key" if encrypted else "the key is damaged"
+        raise Unusable(f"contains a key that cannot be read: {hint}") from None
     own = x509.load_pem_x509_certificates(pem)[0]
     if key.public_key().public_bytes(*_SPKI) != own.public_key().public_bytes(*_SPKI):
-        raise Unusable("has a key that is not that of its first certificate")
+        raise Unusable("contains a key that does not match its first certificate")

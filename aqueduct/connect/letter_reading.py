@@ -94,7 +94,7 @@ def read_census(client: Client, query: LetterQuery) -> LetterCensus:
         try:
             _Census(client, query, topic, census).read()
         except TopicAuthorizationFailedError:
-            census.unknown.append(Skipped(topic.name, "the client may not read it", UNREADABLE))
+            census.unknown.append(Skipped(topic.name, "the client may not read the topic", UNREADABLE))
         except Failed as error:
             census.unknown.append(Skipped(topic.name, str(error).rstrip("."), error.id or UNREADABLE))
     return census
@@ -108,12 +108,14 @@ def _topics(client: Client, query: LetterQuery, census: LetterCensus) -> Iterato
         try:
             topic = client.topics([name]).get(name)
         except TopicAuthorizationFailedError:
-            census.unknown.append(Skipped(name, "the client may not describe it", UNREADABLE))
+            census.unknown.append(Skipped(name, "the client may not describe the topic", UNREADABLE))
             continue
         if topic:
             yield topic
         else:
-            census.unknown.append(Skipped(name, f"the {client.end} has no such topic", "topic-unknown"))
+            census.unknown.append(
+                Skipped(name, f"the {client.end} has no topic with this name", "topic-unknown")
+            )
 
 
 class _Census:
@@ -140,7 +142,10 @@ class _Census:
         for origin in self._counts.origins:
             self._census.absent -= {*self._query.choice.named_by(_whole(origin)), origin.topic}
         if self._unreadable:
-            why = f"{self._unreadable:,} records are in batches that cannot be read, or unpack to too much"
+            why = (
+                f"{self._unreadable:,} records are in batches that cannot be read, or that are too large "
+                "after decompression"
+            )
             self._census.unknown.append(Skipped(self._topic.name, why, UNREADABLE))
 
     def _read_ledger(self) -> ReplayLedger | None:
@@ -148,7 +153,7 @@ class _Census:
             return read_ledger(self._client, self._query.ledger, self._topic)
         except TopicAuthorizationFailedError:
             why = (
-                f"the client may not read {self._query.ledger}, so which records were sent back is not known"
+                f"the client may not read {self._query.ledger}, so it is unknown which records were sent back"
             )
         except (Failed, Refused) as error:
             why = str(error).rstrip(".")

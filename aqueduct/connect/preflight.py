@@ -48,7 +48,7 @@ def findings(worker: Worker, connectors: Sequence[ConnectorConfig], facts: Facts
 def _group_findings(worker: Worker) -> Iterator[WorkerFinding]:
     missing = {
         of_worker.BOOTSTRAP: "so the worker connects to localhost:9092; set the TLS listener of the brokers",
-        "group.id": "so the worker does not start; set the group of its workers",
+        "group.id": "so the worker does not start; set the group of the workers",
     }
     for setting, comes_of_it in missing.items():
         if not worker.properties.get(setting):
@@ -69,14 +69,15 @@ def _topic_findings(worker: Worker) -> Iterator[WorkerFinding]:
             yield WorkerFinding(
                 "fault",
                 "worker-topic-missing",
-                f"{worker.file}: {setting} is not set; set it to a compacted topic of this worker.",
+                f"{worker.file}: {setting} is not set; set the name of a compacted topic that only the "
+                "workers of this group use.",
             )
         elif name in names:
             yield WorkerFinding(
                 "fault",
                 "worker-topic-shared",
-                f"{worker.file}: {setting} and {names[name]} use the same topic {name}; set a "
-                "separate topic for each.",
+                f"{worker.file}: {setting} and {names[name]} use the same topic {name}; set a separate "
+                "topic for each setting.",
             )
         names[name] = setting
         factor = worker.properties.get(f"{kind}.storage.replication.factor", "3")
@@ -94,9 +95,8 @@ def _plugin_findings(worker: Worker, facts: Facts) -> Iterator[WorkerFinding]:
         yield WorkerFinding(
             "warning",
             "plugin-path-missing",
-            f"{worker.file}: plugin.path is not set, so only plugins on the class path are found, "
-            "and their libraries are not isolated; list the folders that have a folder for each "
-            "plugin.",
+            f"{worker.file}: plugin.path is not set, so only plugins on the class path are found, and their "
+            "libraries are not isolated; list the folders that contain one folder for each plugin.",
         )
     for folder in worker.plugin_path():
         if folder in facts.folders:
@@ -117,22 +117,22 @@ def _connector_findings(worker: Worker, connector: ConnectorConfig) -> Iterator[
         yield WorkerFinding(
             "warning",
             "dead-letters-unreachable",
-            f"{where} stops at the first bad record, so no record reaches its dead-letter topic "
-            f"{connector.dead_letters}; set errors.tolerance=all.",
+            f"{where} stops at the first record that it cannot process, so no record reaches its "
+            f"dead-letter topic {connector.dead_letters}; set errors.tolerance=all.",
         )
     if sink and tolerant and not connector.dead_letters:
         yield WorkerFinding(
             "warning",
             "bad-records-dropped",
-            f"{where} drops bad records silently; set errors.deadletterqueue.topic.name.",
+            f"{where} silently drops records that it cannot process; set errors.deadletterqueue.topic.name.",
         )
     headers = connector.config.get("errors.deadletterqueue.context.headers.enable", "false")
     if connector.dead_letters and headers.lower() != "true":
         yield WorkerFinding(
             "warning",
             "dead-letters-without-headers",
-            f"{where} sends dead-letter records without their origin, so they cannot be replayed; "
-            "set errors.deadletterqueue.context.headers.enable=true.",
+            f"{where} writes dead-letter records without headers of their origin, so these records cannot "
+            "be sent back; set errors.deadletterqueue.context.headers.enable=true.",
         )
 
 
@@ -151,7 +151,7 @@ def _refused_overrides(worker: Worker, connector: ConnectorConfig) -> Iterator[W
                 "fault",
                 "connector-override-refused",
                 f"{connector.file}: connector {connector.name} overrides "
-                f"{', '.join(f'{client}.override.{key}' for key in refused)}, which the policy "
-                f"{name} of {worker.file} refuses; remove the override, or set "
+                f"{', '.join(f'{client}.override.{key}' for key in refused)}, which the policy {name} of "
+                f"{worker.file} rejects; remove the override, or set "
                 "connector.client.config.override.policy=All.",
             )

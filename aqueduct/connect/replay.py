@@ -56,10 +56,11 @@ class Unsendable(NamedTuple):
 
 
 UNREADABLE = Unsendable(
-    "they are in batches that can't be read, or unpack to too much", id="dead-letters-unreadable"
+    "the records are in batches that cannot be read, or that are too large after decompression",
+    id="dead-letters-unreadable",
 )
-WITHOUT_ORIGIN = Unsendable("no headers say where it came from", id="dead-letter-origin-unknown")
-FURTHER = Unsendable("of further topics, as these", id="dead-letter-target-unknown")
+WITHOUT_ORIGIN = Unsendable("the record has no headers with its origin", id="dead-letter-origin-unknown")
+FURTHER = Unsendable("records for other topics, with reasons like these", id="dead-letter-target-unknown")
 
 
 @dataclass(kw_only=True)
@@ -93,7 +94,7 @@ def replay(order: ReplayOrder) -> Replayed:
     if order.to and not order.allows(order.to):
         raise Refused(
             "dead-letter-target-unread",
-            f"No connector reads {order.to} and leaves its dead-letter records in {order.topic}.",
+            f"No connector reads {order.to} and writes its dead-letter records to {order.topic}.",
         )
     with connect(order.end, transactional_id(order.topic)) as client:
         if not client.topics([order.topic]):
@@ -114,7 +115,7 @@ def _until_done(client: Client, order: ReplayOrder, outcome: Replayed) -> None:
         producer.begin()  # what a predecessor left open is aborted, and it is fenced
         _Replay(client, order, outcome, uncertain).run(producer, progress)
 
-    until_committed(client, attempt, "; the same command resumes")
+    until_committed(client, attempt, "; run the same command again to continue")
 
 
 class _Replay:
@@ -219,9 +220,9 @@ class _Replay:
         """Return where a letter goes, or why it can't be sent."""
         name = self._order.to or origin.topic
         if not self._order.allows(name):
-            return f"its header names topic {_shown(name)}, which its connector does not read"
+            return f"the record's header contains topic {_shown(name)}, which the connector does not read"
         if not LEGAL_NAME.fullmatch(name):  # a broker would refuse the whole request for it
-            return f"its header names topic {_shown(name)}, which is not a topic name"
+            return f"the record's header contains {_shown(name)}, which is not a valid topic name"
         if name not in self._targets:
             try:
                 self._targets[name] = self._client.topics([name]).get(name)
@@ -229,7 +230,7 @@ class _Replay:
                 return f"the client may not describe topic {name}"
         target = self._targets[name]
         if target is None:
-            return f"there is no topic {_shown(name)}"
+            return f"topic {_shown(name)} does not exist"
         if self._order.to:
             return TopicPartition(name, origin.partition % len(target.partitions))
         if not 0 <= origin.partition < len(target.partitions):
@@ -291,16 +292,16 @@ def read_ledger(client: Client, ledger: str, dead: Topic) -> ReplayLedger:
     if dead.id is None:
         raise Refused(
             "broker-version-unsupported",
-            f"The {client.end} has no topic ids, which a replay needs. Update its brokers to Kafka 2.8 or "
-            "newer.",
+            f"The {client.end} does not support topic IDs, which a replay needs. Upgrade its brokers to "
+            "Kafka 2.8 or later.",
         )
     partition = TopicPartition(ledger, 0)
     if not client.topics([ledger]):
         return ReplayLedger(dead.name, str(dead.id))
-    patience = Patience(client, f"has an open transaction in {ledger}, that of another replay,")
+    patience = Patience(client, f"has an open transaction of another replay in {ledger}")
     end = offsets.ends(client, [partition], "read_uncommitted")[partition]
     while offsets.ends(client, [partition])[partition] < end:
-        patience.pause(NodeNotReadyError("what comes after it can't be read"))
+        patience.pause(NodeNotReadyError("records after this transaction cannot be read"))
     replayed = ReplayLedger.parse(
         dead.name, str(dead.id), compacted_topics.texts(compacted_topics.newest(client, [partition]))
     )

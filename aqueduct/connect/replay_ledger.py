@@ -62,8 +62,8 @@ class ReplayLedger:
             except (KeyError, TypeError, ValueError, RecursionError):
                 raise Failed(
                     "dead-letter-ledger-invalid",
-                    f"{key!r} is not an entry of a ledger of dead-letter records. Find out what else writes "
-                    "to its topic.",
+                    f"{key!r} is not a ledger entry of dead-letter records. Find out which other client "
+                    "writes to this topic.",
                 ) from None
         return cls(topic, topic_id, blocks, epochs)
 

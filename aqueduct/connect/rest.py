@@ -103,7 +103,8 @@ class Connect:
             if self.late:
                 raise Failed(
                     "connect-unreachable",
-                    f"Connect's REST cannot be used: {'; '.join(troubles)}. Check that a worker runs there.",
+                    f"Connect's REST API cannot be used: {'; '.join(troubles)}. Check that a worker runs at "
+                    "this address.",
                 )
             time.sleep(POLL_SECONDS)
 
@@ -124,8 +125,8 @@ class Connect:
         if passing or not message:  # without a message: a worker that is not ready answers 404
             raise NotYet(f"answers {status} {message or 'and is not ready'}".rstrip(". "))
         if status == 404:
-            raise Failed("connect-request-rejected", f"{url} does not know {path}: {message}.")
-        raise Failed("connect-request-rejected", f"{url} refused {method} {path}: {message.rstrip('.')}.")
+            raise Failed("connect-request-rejected", f"{url} does not have {path}: {message}.")
+        raise Failed("connect-request-rejected", f"{url} rejected {method} {path}: {message.rstrip('.')}.")
 
     def _exchange(self, url: str, method: str, path: str, body: str | None) -> tuple[int, str]:
         try:
@@ -152,7 +153,7 @@ class Connect:
             response = connection.getresponse()
             content = response.read(MOST_BYTES + 1)
             if len(content) > MOST_BYTES:  # a captured worker may answer what it likes
-                raise NotYet(f"answers more than {MOST_BYTES >> 20} MiB")
+                raise NotYet(f"returns more than {MOST_BYTES >> 20} MiB")
             return response.status, content.decode(errors="replace")
         except ssl.SSLError as error:
             raise _Closed(_tls_sentence(url, error)) from None
@@ -206,7 +207,8 @@ def _checked(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Refused(
             "connect-url-invalid",
-            f"{url!r} is not a URL of Connect's REST. Write https://connect.example.com:8083.",
+            f"{url!r} is not a URL of Connect's REST API. Write a URL such as "
+            "https://connect.example.com:8083.",
         )
     return url.rstrip("/")
 
@@ -215,12 +217,12 @@ def _tls_sentence(url: str, error: ssl.SSLError) -> str:
     reason = (error.reason or str(error)).replace("_", " ").lower()
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"{url} shows a certificate that is not trusted ({error.verify_message}). Renew it, or correct "
-            "the trust store of the client configuration."
+            f"{url} uses a certificate that is not trusted ({error.verify_message}). Renew the certificate, "
+            "or correct the trust store of the client configuration."
         )
     if "certificate" in reason or "alert" in reason or "handshake" in reason:
         return (
-            f"{url} refused the client's certificate ({reason}). Pass a client configuration with a valid "
-            "certificate of an authority that it trusts."
+            f"{url} rejected the client certificate ({reason}). Pass a client configuration with a valid "
+            "certificate of an authority that the worker trusts."
         )
-    return f"{url} does not speak TLS ({reason}). Check that its listener is https."
+    return f"{url} does not use TLS ({reason}). Check that the REST listener of the worker is https."

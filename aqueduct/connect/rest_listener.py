@@ -31,17 +31,17 @@ def rest_findings(worker: Worker, facts: Facts) -> Iterator[WorkerFinding]:
             yield WorkerFinding(
                 "warning" if here else "fault",
                 "connect-rest-without-tls",
-                f"{worker.file}: REST is available at {listener} without TLS, so every client that "
-                f"reaches it may change every connector; set {name}=https://{address} and "
+                f"{worker.file}: the REST API is available at {listener} without TLS, so every client that "
+                f"reaches this address can change every connector; set {name}=https://{address} and "
                 f"{name}.https.ssl.*.",
             )
         elif not listener[len("https://") :].startswith(LOOPBACK):
             yield WorkerFinding(
                 "warning",
                 "connect-rest-exposed",
-                f"{worker.file}: REST at {listener} accepts every certificate of the authorities "
-                "in its trust store, because Connect has no principals; let it listen on "
-                "127.0.0.1, behind a proxy that checks the subject.",
+                f"{worker.file}: the REST API at {listener} accepts every certificate of the authorities in "
+                "its trust store, because Connect does not check principals; let the REST listener listen "
+                "on 127.0.0.1, behind a proxy that checks the subject of the certificate.",
             )
     if not https(worker):
         return
@@ -50,7 +50,7 @@ def rest_findings(worker: Worker, facts: Facts) -> Iterator[WorkerFinding]:
         yield WorkerFinding(
             "fault",
             "connect-rest-unauthenticated",
-            f"{worker.file}: REST accepts every client, because its ssl.client.auth is "
+            f"{worker.file}: the REST API accepts every client, because ssl.client.auth is "
             f"{tls.get('ssl.client.auth', 'none')}; set listeners.https.ssl.client.auth=required.",
         )
     yield from _rest_stores(worker, tls, facts)
@@ -63,14 +63,15 @@ def _rest_stores(worker: Worker, tls: Properties, facts: Facts) -> Iterator[Work
             yield WorkerFinding(
                 "fault",
                 "connect-rest-store-missing",
-                f"{worker.file}: REST has no {role} store; set {setting} to a PKCS12 or JKS file.",
+                f"{worker.file}: the REST listener has no {role} store; set {setting} to a PKCS12 or JKS "
+                "file.",
             )
         elif store.type == "PEM" or store.location is None:
             yield WorkerFinding(
                 "fault",
                 "connect-rest-store-unusable",
-                f"{worker.file}: REST cannot use a PEM {role} store, unlike the clients of "
-                f"Connect; set {setting} to a PKCS12 or JKS file.",
+                f"{worker.file}: the REST listener cannot use a PEM {role} store; only the Kafka clients of "
+                f"Connect can; set {setting} to a PKCS12 or JKS file.",
             )
         else:
             yield from store_findings(worker.file, "REST", store, facts)

@@ -35,7 +35,9 @@ def compare(connectors: Iterable[ConnectorConfig], topics: Collection[str]) -> S
     unknown: list[Skipped] = []
     for connector in sinks(connectors):
         if OTHER_CLUSTER in connector.config:
-            reason = f"{OTHER_CLUSTER} makes it read from another cluster, which was not asked"
+            reason = (
+                f"{OTHER_CLUSTER} is set, so the connector reads from another cluster, which was not checked"
+            )
             unknown.append(_unknown(connector, reason))
             continue
         named = [topic.strip() for topic in connector.config.get("topics", "").split(",")]
@@ -69,7 +71,8 @@ def _unknown(connector: ConnectorConfig, reason: str) -> Skipped:
 
 def _finding(connector: ConnectorConfig, setting: str, id_: str, part: str) -> WorkerFinding:
     sentence = (
-        f"{connector.file}: connector {connector.name} reads nothing of {part} ({setting}): the cluster has "
-        "no such topic that the client may describe. Correct it, or create the topic."
+        f"{connector.file}: connector {connector.name} reads no records of {part} ({setting}), because the "
+        f"cluster has no matching topic that the client may describe. Correct {setting}, or create the "
+        "topic."
     )
     return WorkerFinding("fault", id_, sentence)

@@ -34,7 +34,7 @@ def contents(store: Store) -> Contents | str | None:
             return pem_contents(pem, store.role, store.password)
         return _java_contents(store)
     except OSError as error:
-        return f"can't be read: {error.strerror}"
+        return f"cannot be read: {error.strerror}"
     except Unusable as error:
         return str(error)
 
@@ -60,7 +60,7 @@ def _java_contents(store: Store) -> Contents | None:
     )
     if completed.returncode:
         output = completed.stdout.decode(errors="replace").strip().splitlines()
-        raise Unusable(f"is not opened by its password ({output[-1].removeprefix('keytool error: ')})")
+        raise Unusable(f"cannot be opened with its password ({output[-1].removeprefix('keytool error: ')})")
     # Nobody trusts the certificates that stand with a key, and those that are trusted are no client's own.
     entry_type = b"Entry type: PrivateKeyEntry" if store.role == "key" else b"Entry type: trustedCertEntry"
     entries = [entry for entry in completed.stdout.split(b"Alias name: ")[1:] if entry_type in entry]

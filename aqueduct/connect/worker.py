@@ -216,8 +216,8 @@ def parse_worker(text: str, file: str, read: Callable[[str], str | None]) -> Wor
     if not properties.keys() & {BOOTSTRAP, "group.id"}:
         raise Refused(
             "connect-worker-invalid",
-            f"{file} is not the configuration of a worker: it has neither {BOOTSTRAP} nor group.id. Pass the "
-            "properties that connect-distributed starts with.",
+            f"{file} is not the configuration of a worker: it has neither {BOOTSTRAP} nor group.id. Pass "
+            "the properties file with which connect-distributed is started.",
         )
     return Worker(file, resolved(properties, read))
 

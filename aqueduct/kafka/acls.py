@@ -65,14 +65,14 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> frozenset[Acl]:
         pattern = entry.get("pattern") or "literal"
         where = f"the ACL of {principal} on {resource} {name}"
         if not principal or principal.startswith(USER):
-            problems.append(f"{where} needs a principal without '{USER}'")
+            problems.append(f"{where} needs a principal that does not begin with '{USER}'")
         if resource not in OPERATIONS:
-            problems.append(f"{where} has no known resource; known are {', '.join(OPERATIONS)}")
+            problems.append(f"{where} has an unknown resource type; use {', '.join(OPERATIONS)}")
             continue
         if resource == "cluster" and (name, pattern) != (CLUSTER, "literal"):
-            problems.append(f"{where} must have the name {CLUSTER} and the pattern literal")
+            problems.append(f"{where} must have the name {CLUSTER} and the pattern type literal")
         if pattern not in ("literal", "prefixed"):
-            problems.append(f"{where} has pattern {pattern}; known are literal and prefixed")
+            problems.append(f"{where} has the unknown pattern type {pattern}; use literal or prefixed")
         if not name:
             problems.append(f"{where} has no name")
         if not entry["operations"]:
@@ -80,14 +80,15 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> frozenset[Acl]:
         if unknown := sorted(set(entry["operations"]) - OPERATIONS[resource]):
             operations = ", ".join(sorted(OPERATIONS[resource]))
             problems.append(
-                f"{where} has operation {', '.join(unknown)}; known for a {resource} are {operations}"
+                f"{where} has the unknown operation {', '.join(unknown)}; the operations of a {resource} "
+                f"are {operations}"
             )
         acls |= {
             Acl(principal=f"{USER}{principal}", resource=resource, name=name, pattern=pattern, operation=op)
             for op in entry["operations"]
         }
     if problems:
-        raise Refused("acl-declaration-invalid", f"Wrong in the declared ACLs: {'; '.join(problems)}.")
+        raise Refused("acl-declaration-invalid", f"The declared ACLs have faults: {'; '.join(problems)}.")
     return frozenset(acls)
 
 
@@ -102,7 +103,8 @@ def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str
         pattern = re.compile(managed_principals)
     except re.error as error:
         raise Refused(
-            "pattern-invalid", f"managed_principals: {managed_principals!r} does not compile: {error}."
+            "pattern-invalid",
+            f"managed_principals: {managed_principals!r} is not a valid regular expression: {error}.",
         ) from None
     named = {acl.principal for acl in declared_acls}
 

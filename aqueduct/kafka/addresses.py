@@ -19,8 +19,8 @@ from kafka.net.selector import NetworkSelector
 from aqueduct.errors import labelled
 
 REMEDY = (
-    "Make this host resolve and reach that address, or correct advertised.listeners of the broker; "
-    "firewalls and TLS between the two can be the cause, too."
+    "Make sure that this host can resolve and reach this address, or correct advertised.listeners of the "
+    "broker. A firewall or a TLS setting can also be the cause."
 )
 # After which a client gives up that has reached no advertised address of the cluster, in this process.
 UNREACHED_SECONDS = 5
@@ -28,10 +28,10 @@ CONNECT_MILLISECONDS = 5_000  # of the first attempt, and of each later one twic
 
 # What kafka-python and librdkafka say, and what a user reads.
 _REASONS = (
-    (r"DNS Resolution failure|DNS lookup failed|Failed to resolve", "the host name is unknown"),
-    (r"ECONNREFUSED|Connection refused", "the connection is refused"),
-    (r"EHOSTUNREACH|ENETUNREACH|No route to host|Network is unreachable", "there is no route to it"),
-    (r"timed out|ETIMEDOUT|\btimeout\b|TimeoutError", "there is no answer in time"),
+    (r"DNS Resolution failure|DNS lookup failed|Failed to resolve", "the host name cannot be resolved"),
+    (r"ECONNREFUSED|Connection refused", "the connection was refused"),
+    (r"EHOSTUNREACH|ENETUNREACH|No route to host|Network is unreachable", "there is no route to the host"),
+    (r"timed out|ETIMEDOUT|\btimeout\b|TimeoutError", "the connection timed out"),
 )
 # librdkafka writes SCHEME://HOST:PORT/ID for an advertised address, and .../bootstrap for one of the user.
 _LIBRDKAFKA = re.compile(r"(?:\w+://)?(?P<address>\S+:\d+)/(?P<broker>\d+): (?P<reason>.*)", re.DOTALL)

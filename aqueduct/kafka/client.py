@@ -188,13 +188,13 @@ class Client:
         if self._stopping.is_set() and not response.is_done:
             self._patience_left -= time.monotonic() - began
             if self._patience_left < 0:
-                raise Stopped(f"The {self.end} did not answer any more before this ended.")
+                raise Stopped(f"The {self.end} stopped answering before this command was ended.")
 
     # Topics
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
         """Return the named topics that exist, asked for now; None: all that the client may describe."""
-        patience = Patience(self, "tells nothing of its topics")
+        patience = Patience(self, "did not describe its topics")
         lists = [None] if names is None else in_lists(names, NAMES_PER_REQUEST)
         topic_by_name: dict[str, Topic] = {}
         for some in lists:

@@ -157,7 +157,7 @@ def load(path: Path | str | None, *, for_tasks: bool = False) -> ClientConfig:
     text = _read(path)
     config = parse(text, str(path))
     for name, hint in ignored(text):
-        message = f"{path}: the property {name} is not used{hint}"
+        message = f"{path}: Aqueduct does not use the property {name}{hint}"
         print(f"aqueduct: {labelled('client-property-ignored', message)}", file=sys.stderr, flush=True)
     stored = checked(_stored(config), str(path))
     if for_tasks:
@@ -198,7 +198,7 @@ def checked(config: ClientConfig, path: str) -> ClientConfig:
         if pem is not None and "-----BEGIN " not in _read(pem, f" ({role} of {path})"):
             raise Refused(
                 "client-config-invalid",
-                f"{pem} ({role} of {path}) is not PEM: convert it with openssl or keytool.",
+                f"{pem} ({role} of {path}) is not a PEM file. Convert it with openssl or keytool.",
             )
     if config.certificate and config.key:
         _check_key(config.certificate, config.key, config.key_password, path)
@@ -216,21 +216,25 @@ def _check_key(certificate: str, key: str, password: str | None, path: str) -> N
     text, reason = _read(key), ""
     sealed = "ENCRYPTED" in text
     if sealed and not password:
-        reason = "it wants a password"
+        reason = "the key needs a password; set ssl.key.password"
     else:
         try:
             opened = load_pem_private_key(text.encode(), (password or "").encode() if sealed else None)
             own = load_pem_x509_certificate(_read(certificate).encode()).public_key()
             if opened.public_key() != own:
-                reason = "the key is another certificate's"
+                reason = "the key does not match the certificate"
         except ValueError:
-            reason = "its password is wrong, or a file is damaged" if sealed else "one of both is damaged"
+            reason = (
+                ("the password of the key is wrong, or one of the files is damaged")
+                if sealed
+                else "one of the two is damaged"
+            )
         except UnsupportedAlgorithm:
             return  # the client may know it
     if reason:
         raise Refused(
             "client-key-mismatch",
-            f"The key {_shown(key, 'ssl.keystore.key')} can't be used with "
+            f"The key {_shown(key, 'ssl.keystore.key')} cannot be used with "
             f"{_shown(certificate, 'ssl.keystore.certificate.chain')} ({path}): {reason}.",
         )
 
@@ -243,13 +247,14 @@ def parse(text: str, where: str) -> ClientConfig:
         if f"ssl.{store}.location" in properties and kind != "PEM":
             raise Refused(
                 "client-config-invalid",
-                f"{where}: a {kind} {store} can't be used; give PEM and ssl.{store}.type=PEM.",
+                f"{where}: a {store} of type {kind} cannot be used; use a PEM file, and set "
+                f"ssl.{store}.type=PEM.",
             )
     protocol = properties.get("security.protocol", "PLAINTEXT")
     if protocol.upper() not in PROTOCOLS:
         raise Refused(
             "client-config-invalid",
-            f"{where}: security.protocol={protocol} is none of {', '.join(PROTOCOLS)}.",
+            f"{where}: security.protocol={protocol} is not valid; use {', '.join(PROTOCOLS)}.",
         )
     # Java compares the name without regard to case, and Kafka trims passwords.
     identification = properties.get("ssl.endpoint.identification.algorithm", "https").lower()
@@ -264,7 +269,7 @@ def parse(text: str, where: str) -> ClientConfig:
     if (certificate is None) != (key is None):
         raise Refused(
             "client-config-invalid",
-            f"{where}: ssl.certificate.location and ssl.key.location are only of use together.",
+            f"{where}: set ssl.certificate.location and ssl.key.location together.",
         )
     return ClientConfig(
         tls=protocol.upper().endswith("SSL"),
@@ -313,7 +318,7 @@ def _pem(text: str, where: str) -> str:
     if not blocks:
         raise Refused(
             "client-config-invalid",
-            f"{where} is not PEM; a private key must be PKCS #8 (openssl pkcs8 -topk8).",
+            f"{where} is not PEM text; a private key must be in the PKCS #8 format (openssl pkcs8 -topk8).",
         )
     columns = re.compile(f".{{1,{_PEM_COLUMNS}}}")
     lines = (
@@ -338,7 +343,7 @@ def _login(properties: Mapping[str, str], where: str) -> Login:
     if mechanism not in MECHANISMS:
         raise Refused(
             "client-config-invalid",
-            f"{where}: sasl.mechanism={mechanism} is none of {', '.join(MECHANISMS)}.",
+            f"{where}: sasl.mechanism={mechanism} is not valid; use {', '.join(MECHANISMS)}.",
         )
     if (entry := properties.get("sasl.jaas.config")) is not None:
         jaas = _JAAS.fullmatch(entry)
@@ -356,7 +361,8 @@ def _login(properties: Mapping[str, str], where: str) -> Login:
         user, password = properties.get("sasl.username"), properties.get("sasl.password")
     if not user or password is None:
         raise Refused(
-            "client-config-invalid", f"{where}: SASL takes a username and a password, in sasl.jaas.config."
+            "client-config-invalid",
+            f"{where}: SASL needs a username and a password; set them in sasl.jaas.config.",
         )
     return Login(mechanism, user, password)
 
@@ -412,4 +418,4 @@ def _read(path: Path | str, role: str = "") -> str:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError) as error:  # the latter of a name that no file can have
         reason = getattr(error, "strerror", None) or error
-        raise Refused("client-config-unreadable", f"{path}{role} can't be read: {reason}.") from None
+        raise Refused("client-config-unreadable", f"{path}{role} cannot be read: {reason}.") from None

@@ -33,9 +33,9 @@ def reaching(bootstrap_servers: str, timeout_seconds: float) -> Iterator[None]:
         except (KafkaError, OSError, ValueError) as error:
             raise Failed(
                 "cluster-unreachable",
-                f"No Kafka broker to be reached at {bootstrap_servers} within {timeout_seconds:g} s "
-                f"({addresses.reason(str(failure.error or error))}); see that it runs and that the client's "
-                "TLS settings fit.",
+                f"No Kafka broker can be reached at {bootstrap_servers} within {timeout_seconds:g} s "
+                f"({addresses.reason(str(failure.error or error))}). Check that the broker runs, and that "
+                "the TLS settings of the client match the listener.",
             ) from error
 
 
@@ -50,7 +50,7 @@ def answering(bootstrap_servers: str) -> Iterator[None]:
         reason = str(error).rstrip(".")
         raise Failed(
             "cluster-request-failed",
-            f"The cluster at {bootstrap_servers} refused or did not answer: {reason}.",
+            f"The cluster at {bootstrap_servers} rejected a request or did not answer: {reason}.",
         ) from error
 
 

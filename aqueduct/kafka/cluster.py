@@ -100,7 +100,9 @@ def unexpected_brokers(cluster: Cluster, expected: Collection[int]) -> list[str]
 
 
 def _unexpected(node: int, hosted: Sequence[Partition], *, running: bool) -> str:
-    replicas = f" It has replicas of {count(len(hosted), 'partition')}: {some(hosted)}." if hosted else ""
+    replicas = (
+        (f" The broker has replicas of {count(len(hosted), 'partition')}: {some(hosted)}.") if hosted else ""
+    )
     state = "runs" if running else "does not run"
     return f"Broker {node} is not in the inventory, and {state}.{replicas} {_removal(running=running)}"
 
@@ -108,12 +110,12 @@ def _unexpected(node: int, hosted: Sequence[Partition], *, running: bool) -> str
 def _removal(*, running: bool) -> str:
     if running:
         return (
-            "Reassign its partitions with kafka-reassign-partitions.sh, stop it, and unregister it with "
-            "kafka-cluster.sh; or add its host to the inventory again."
+            "Reassign its partitions with kafka-reassign-partitions.sh, stop the broker, and unregister it "
+            "with kafka-cluster.sh. Or add the host of the broker to the inventory again."
         )
     return (
-        "If its disks are gone, reassign its partitions with kafka-reassign-partitions.sh; if not, start it "
-        "with its id and its folders."
+        "If its disks are permanently lost, reassign its partitions with kafka-reassign-partitions.sh. "
+        "Otherwise, start the broker with its id and its data folders."
     )
 
 
@@ -130,8 +132,8 @@ def hidden_topics(cluster: Cluster) -> list[ClusterProblem]:
     if not cluster.hides_topics:
         return []
     sentence = (
-        "The cluster shows this client no topic, so the state of partitions is unknown. Grant its principal "
-        "Describe on all topics, or use another client."
+        "The client can see no topic of the cluster, so the state of partitions is unknown. Grant the "
+        "principal of the client Describe on all topics, or use another client."
     )
     return [ClusterProblem(id="cluster-topics-hidden", sentence=sentence)]
 
@@ -141,7 +143,12 @@ def registration_problems(cluster: Cluster, node_id: int) -> list[str]:
     if node_id in cluster.brokers:
         return []
     if node_id in cluster.fenced:
-        return [f"Broker {node_id} is registered but fenced: it starts, or can't reach the controller."]
+        return [
+            (
+                f"Broker {node_id} is registered but fenced: the broker is starting, or it cannot reach the "
+                "controller."
+            )
+        ]
     return [
         f"Broker {node_id} is not registered in cluster {cluster.cluster_id}, "
         f"whose brokers are {some(sorted(cluster.brokers))}."
@@ -186,7 +193,13 @@ def node_problems(cluster: Cluster, unused: Collection[int] = ()) -> list[str]:
     registered = sorted(cluster.fenced - set(unused))
     fenced = [problem for node in registered for problem in registration_problems(cluster, node)]
     if cluster.quorum.leader is None:
-        return [*fenced, "The controller quorum has no leader: nothing in the cluster can be changed."]
+        return [
+            *fenced,
+            (
+                "The controller quorum has no leader, so nothing in the cluster can be changed. Start the "
+                "controllers."
+            ),
+        ]
     voters = sorted(cluster.quorum.voters)
     return fenced + [problem for node in voters for problem in controller_problems(cluster, node)]
 

@@ -83,8 +83,8 @@ class Table:
         if self._most_bytes is not None and self._bytes > self._most_bytes:
             raise TableTooLarge(
                 f"The topic {partition.topic} has more than {self._most_bytes >> 20} MiB of keys and newest "
-                "values, and was not read. Find out which client writes there: only the service of the topic "
-                "should."
+                "values, so the topic was not read. Find out which other client writes to this topic: only "
+                "the service of the topic should write to it."
             )
         self.rows[key] = Row(value, partition)
 

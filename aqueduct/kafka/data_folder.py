@@ -44,11 +44,11 @@ def read(path: Path) -> DataFolder:
         ) from None
     node = properties.get("node.id", properties.get("broker.id", ""))  # of KRaft; of ZooKeeper's time
     if not node.isdecimal() or "cluster.id" not in properties:
-        flaw = "it was never formatted"
+        flaw = "the folder was never formatted"
         if _logs(names):
             flaw = (
-                "it is damaged, because the folder has logs. Restore the file, for example from the "
-                "host's backup"
+                "the folder contains logs, so this file must be damaged. Restore the file, for example from "
+                "the backup of the host"
             )
         raise Refused(
             "data-folder-unidentified", f"{meta} has no node.id (or broker.id) and cluster.id: {flaw}."
@@ -129,9 +129,9 @@ def nobodys(path: Path) -> str:
     if not logs:
         return ""
     return (
-        f"{path} has logs ({len(logs)}, among them {min(logs)}) but no {META}, so their broker is "
-        "unknown. Restore this file with its former broker.id and cluster.id, or move the logs "
-        "away. A broker that starts now would use them as its own."
+        f"{path} contains logs ({len(logs)}, for example {min(logs)}) but no {META}, so the broker of these "
+        "logs is unknown. Restore this file with the former broker.id and cluster.id, or move the logs to "
+        "another folder. A broker that starts now would use these logs as its own."
     )
 
 
@@ -140,23 +140,23 @@ def misfit(folder: DataFolder, node_id: int, cluster_id: str | None, metadata: s
 
     `cluster_id` is what is in ZooKeeper, which `metadata` names; None where nothing is.
     """
-    of = f"{folder.path} has the logs of broker {folder.node_id}"
+    of = f"{folder.path} contains the logs of broker {folder.node_id}"
     if folder.node_id != node_id:
         return (
-            f"{of}, but this host is configured as broker {node_id}. Set its id (kafka_node_id in "
-            f"the inventory, otherwise broker.id) to {folder.node_id} again, or give it the former "
-            f"folder of broker {node_id}. With another id, all partitions and groups that only "
-            "this folder has would wait for the old id, without an error."
+            f"{of}, but this host is configured as broker {node_id}. Set the id of this host (kafka_node_id "
+            f"in the inventory, otherwise broker.id) to {folder.node_id} again, or use the former folder of "
+            f"broker {node_id}. With another id, partitions and consumer groups that only this folder "
+            "contains would have no leader, and their clients would wait without an error."
         )
     if cluster_id is None:
         return (
-            f"{of} of the cluster {folder.cluster_id}, but {metadata} has no cluster. Restore its "
-            "znodes first (aqueduct zookeeper restore), or use the right ensemble. A broker that "
-            "starts now would create a new, empty cluster."
+            f"{of} of the cluster {folder.cluster_id}, but {metadata} contains no cluster. Restore its "
+            "znodes first (aqueduct zookeeper restore), or use the correct ensemble. A broker that starts "
+            "now would create a new, empty cluster."
         )
     if folder.cluster_id != cluster_id:
         return (
-            f"{of} of the cluster {folder.cluster_id}, but {metadata} belongs to the cluster "
-            f"{cluster_id}. Give the host its own folder, or use the ensemble of that cluster."
+            f"{of} of the cluster {folder.cluster_id}, but {metadata} belongs to the cluster {cluster_id}. "
+            f"Use the data folder of this host, or the ensemble of the cluster {folder.cluster_id}."
         )
     return ""

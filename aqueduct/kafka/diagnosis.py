@@ -84,13 +84,16 @@ def _lost(cluster: Cluster) -> Iterator[str]:
     hosting = {node for partition in cluster.partitions for node in partition.replicas}
     changed = ""
     if idle := cluster.brokers - hosting:
-        changed = f" There is no replica on {_named(idle)}: if that is the same host, its id was changed."
+        changed = (
+            f" No replica is assigned to {_named(idle)}. If this is the same host, the broker id of the "
+            "host was changed."
+        )
     for brokers, partitions in by_brokers.items():
         yield labelled(
             "partitions-without-replicas",
-            f"{_stopped(partitions)}, for all replicas are on {_named(brokers)}, "
-            f"{_absent(cluster, brokers)}. Start a host with the id and the data folders that it had, "
-            f"and all is there again.{changed}",
+            f"{_stopped(partitions)}. All their replicas are on {_named(brokers)}, "
+            f"{_absent(cluster, brokers)}. Start a broker with the former id and the former data "
+            f"folders.{changed}",
         )
 
 
@@ -106,37 +109,44 @@ def _without_leader(cluster: Cluster) -> Iterator[str]:
         start = _named({node for partition in behind for node in awaited[partition]})
         yield labelled(
             "partitions-awaiting-replicas",
-            f"{_stopped(behind)}, for the replicas that are there were not in sync. Start {start}: an "
-            "unclean leader election loses what only they have.",
+            f"{_stopped(behind)}. The replicas on running brokers are not in sync. Start {start}. An "
+            "unclean leader election would lose the records that exist only on these stopped brokers.",
         )
     # As where a data folder got its old id back: to KRaft's controller it is a new one, which leads nothing.
     if unknown := [partition for partition in leaderless if not awaited[partition]]:
         replicas = {node for partition in unknown for node in partition.replicas}
         running, gone = replicas & cluster.brokers, replicas - cluster.brokers
         run = "run" if len(running) > 1 else "runs"
-        first = f"Start {_named(gone)} first, for more may be there. Then run" if gone else "Run"
+        first = (
+            (f"Start {_named(gone)} first, because their replicas may contain more records. Then run")
+            if gone
+            else "Run"
+        )
         yield labelled(
             "partitions-without-leader",
-            f"{_stopped(unknown)}, although {_named(running)} {run}, for the cluster takes none of their "
-            f"replicas for one in sync. {first} `aqueduct repair inspect` on each broker's host, and "
-            "`aqueduct repair elect` with all its output: it elects the replica whose log goes furthest (in "
-            "an estate playbooks/repair_broker_ids.yml).",
+            f"{_stopped(unknown)}, although {_named(running)} {run}. The controller counts no replica on "
+            f"running brokers as in sync. {first} `aqueduct repair inspect` on the host of each broker. "
+            "Then run `aqueduct repair elect` with the output of all hosts. This command elects the replica "
+            "with the longest log. If an inventory exists, run playbooks/repair_broker_ids.yml instead.",
         )
 
 
 def _without_coordinator(cluster: Cluster, groups: Collection[str], *, told_since: bool) -> Iterator[str]:
-    for topic, clients in ((GROUPS, "Consumers"), (TRANSACTIONS, "Transactional producers")):
+    for topic, clients in ((GROUPS, "consumers"), (TRANSACTIONS, "transactional producers")):
         if dead := without_leader(cluster, topic):
             more = ""
             if topic == GROUPS and groups:
-                more = f" Of the groups that were named: {some(_waiting(cluster, groups)) or 'none'}."
+                more = f" Affected groups in --groups: {some(_waiting(cluster, groups)) or 'none'}."
             if topic == GROUPS and not told_since:
-                more += " Their brokers' --data-folder tells since when."
+                more += (
+                    " To see when these groups last committed offsets, pass the data folders of the "
+                    "brokers with --data-folder."
+                )
             every = sum(partition.topic == topic for partition in cluster.partitions)
             yield labelled(
                 "coordinator-without-leader",
-                f"{clients} whose coordinator is gone wait without an error: {topic} has no leader for "
-                f"{len(dead)} of {count(every, 'partition')}.{more}",
+                f"{len(dead)} of {count(every, 'partition')} of {topic} have no leader, so {clients} that "
+                f"use these partitions have no coordinator. These clients wait and receive no error.{more}",
             )
 
 
@@ -165,8 +175,8 @@ def _since(cluster: Cluster, groups: Collection[str], written: LastWrites) -> It
             newest = some(named) or timestamps.text(max(times.values()))
             yield labelled(
                 "group-positions-dated",
-                f"{path} has records in {len(times)} of these partitions of {GROUPS}, and no position was "
-                f"written there after {newest}.",
+                f"{path} contains records of {len(times)} of these partitions of {GROUPS}. The newest "
+                f"committed offset in these records is of {newest}.",
             )
 
 
@@ -178,9 +188,9 @@ def _too_few(cluster: Cluster) -> Iterator[str]:
         gone = {node for partition in short for node in partition.replicas} - registered
         yield labelled(
             "partitions-short-of-replicas",
-            f"{count(len(short), 'partition')} will stay with too few replicas, for others are on "
-            f"{_named(gone)}, {_absent(cluster, gone)}: {some(short)}. Give the host its old id again, or "
-            "reassign them.",
+            f"{count(len(short), 'partition')} will stay under-replicated, because some replicas are "
+            f"assigned to {_named(gone)}, {_absent(cluster, gone)}: {some(short)}. Set the former broker id "
+            "on the host, or reassign the partitions.",
         )
 
 
@@ -200,43 +210,52 @@ def _misplaced(cluster: Cluster, folder: DataFolder, by_broker: Assigned) -> Ite
     if folder.cluster_id != cluster.cluster_id:
         yield labelled(
             "data-folder-cluster-differs",
-            f"{folder.path} is of the cluster {folder.cluster_id}, and this one is {cluster.cluster_id}.",
+            f"{folder.path} belongs to the cluster {folder.cluster_id}, but the inspected cluster is "
+            f"{cluster.cluster_id}. Correct --data-folder or --bootstrap-server.",
         )
         return
     assigned = by_broker.get(folder.node_id, frozenset())
     if folder.node_id not in cluster.brokers and (its_own := folder.logs & assigned):
         yield labelled(
             "data-folder-broker-stopped",
-            f"{folder.path} has logs of {count(len(its_own), 'partition')} of {_named([folder.node_id])}, "
-            f"{_absent(cluster, [folder.node_id])}: start it with this id and this folder.",
+            f"{folder.path} contains logs of {count(len(its_own), 'partition')} of "
+            f"{_named([folder.node_id])}, {_absent(cluster, [folder.node_id])}. Start the broker with this "
+            "id and this folder.",
         )
     elif folder.node_id not in cluster.brokers | cluster.fenced | cluster.quorum.voters.keys():
         yield labelled(
             "data-folder-broker-unregistered",
-            f"{folder.path} is of broker {folder.node_id}, which is not registered: it does not run, or is "
-            "refused, as one whose id was changed by hand; its log says so. `aqueduct repair plan` says "
-            "which id its logs are of.",
+            f"{folder.path} belongs to broker {folder.node_id}, which is not registered in the cluster. The "
+            "broker does not run, or the controller rejects it because its id was changed. The log of the "
+            "broker shows the reason. `aqueduct repair plan` shows to which broker id the logs in the "
+            "folder belong.",
         )
     if others := folder.logs - assigned:
         yield labelled(
             "data-folder-logs-unassigned",
-            f"{folder.path} has logs of {count(len(others), 'partition')} that the cluster does not assign "
-            f"to {_named([folder.node_id])}: {some(sorted(others))}.{_fate(cluster)}",
+            f"{folder.path} contains logs of {count(len(others), 'partition')} that the cluster does not "
+            f"assign to {_named([folder.node_id])}: {some(sorted(others))}.{_fate(cluster)}",
         )
     if folder.strays:
         yield labelled(
             "data-folder-logs-quarantined",
-            f"{folder.path} has {count(len(folder.strays), 'log')} that a broker set aside: "
-            f"{some(sorted(folder.strays))}. Keep them until you know why.",
+            f"{folder.path} contains {count(len(folder.strays), 'stray log')}: "
+            f"{some(sorted(folder.strays))}. A broker renamed a log to a stray log, because the cluster "
+            "does not assign the partition to this broker. Keep stray logs until you know why their "
+            "partitions are not assigned.",
         )
 
 
 def _fate(cluster: Cluster) -> str:
     """Say what becomes of logs that are not the broker's, if the cluster tells where its metadata is."""
     if cluster.quorum.voters:
-        return " A broker puts them aside when it starts."
+        return " When the broker starts, it renames these logs to stray logs."
     with_zookeeper = cluster.quorum.leader is not None
-    return " With ZooKeeper brokers leave them there, and serve nothing of them." if with_zookeeper else ""
+    return (
+        (" A broker with ZooKeeper keeps these logs in the folder and does not use them.")
+        if with_zookeeper
+        else ""
+    )
 
 
 def _without_log(cluster: Cluster, folders: Iterable[DataFolder], assigned: Assigned) -> Iterator[str]:
@@ -249,8 +268,9 @@ def _without_log(cluster: Cluster, folders: Iterable[DataFolder], assigned: Assi
         if missing := assigned.get(node, frozenset()) - partitions:
             yield labelled(
                 "data-folder-logs-missing",
-                f"No folder that was named has logs of {count(len(missing), 'partition')} that the cluster "
-                f"assigns to {_named([node])}: {some(sorted(missing))}.",
+                f"The passed data folders of {_named([node])} lack the logs of "
+                f"{count(len(missing), 'partition')} that the cluster assigns to this broker: "
+                f"{some(sorted(missing))}.",
             )
 
 
@@ -267,7 +287,7 @@ def _assigned(cluster: Cluster) -> Assigned:
 
 
 def _stopped(partitions: Sequence[Partition]) -> str:
-    return f"{count(len(partitions), 'partition')} can't be read or written ({some(partitions)})"
+    return f"{count(len(partitions), 'partition')} cannot be read or written ({some(partitions)})"
 
 
 def _named(brokers: Collection[int]) -> str:

@@ -22,7 +22,7 @@ class OmittedError(KafkaError):  # type: ignore[misc]
 def check_mentioned(asked: Iterable[K], mentioned: Collection[K]) -> None:
     """Check that a response mentions all that it was asked about; else OmittedError."""
     if omitted := [key for key in asked if key not in mentioned]:
-        raise OmittedError(f"the broker's response does not mention {some(omitted)}")
+        raise OmittedError(f"the response of the broker does not contain {some(omitted)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class _Question(Generic[K, T]):
                 errors |= dict.fromkeys(keys, error)
         for key in missing:
             if key not in answer_by_key and key not in errors:
-                errors[key] = OmittedError(f"no broker's response mentions {key}")
+                errors[key] = OmittedError(f"no response of a broker contains {key}")
         return _Answers(answers=answer_by_key, errors=errors)
 
 

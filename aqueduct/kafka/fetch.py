@@ -73,7 +73,7 @@ def read(
 
 
 def _read(client: Client, source: "_RangeSource", range_: Range, coming: Future | None) -> Iterator[Fetched]:
-    patience = Patience(client, f"gave nothing of {source}")
+    patience = Patience(client, f"returned no records of {source}")
     position = range_.start
     while position < range_.stop:
         try:
@@ -187,8 +187,9 @@ class _RangeSource:
         topic_id = self._client.topic(self._wanted.topic).id
         if topic_id and self._topic_id and topic_id != self._topic_id:
             raise Recreated(
-                f"Topic {self._wanted.topic} of the {self._client.end} was deleted and recreated: it has "
-                f"the id {topic_id} instead of {self._topic_id}. What was not read yet is gone."
+                f"Topic {self._wanted.topic} of the {self._client.end} was deleted and re-created: its "
+                f"topic ID is {topic_id} instead of {self._topic_id}. Records of the deleted topic that "
+                "were not read yet are lost."
             )
         self._topic_id = self._topic_id or topic_id
         return topic_id
@@ -198,7 +199,7 @@ class _RangeSource:
         if answer.error_code:
             raise for_code(answer.error_code)(str(self))
         if not answer.responses:
-            raise NodeNotReadyError("the broker's quota for this client is used up")
+            raise NodeNotReadyError("the client has reached its quota at the broker")
         [[partition]] = [topic.partitions for topic in answer.responses]
         error = for_code(partition.error_code)
         if error is OffsetOutOfRangeError:
@@ -228,7 +229,10 @@ class _RangeSource:
         """Return the end of a range of which compaction removed the rest; an error if it isn't there yet."""
         local = local_starts(self._client, [self._topic_partition])[self._topic_partition]
         if stable < self._wanted.stop or position < local:  # the broker waits for what is tiered, in vain
-            raise OffsetNotAvailableError(f"nothing came from offset {position} on; {stable} is stable")
+            raise OffsetNotAvailableError(
+                f"the broker returned no records from offset {position} on; the last stable offset is "
+                f"{stable}"
+            )
         return Fetched((), self._wanted.stop)
 
 
@@ -252,7 +256,7 @@ def fetched_batches(
                 break
     except Damaged as error:
         if not (up_to_damage and batches):
-            raise Damaged(f"{topic_partition} of the {client.end} can't be read. {error}") from None
+            raise Damaged(f"{topic_partition} of the {client.end} cannot be read. {error}") from None
     return batches
 
 

@@ -104,7 +104,7 @@ class Follower:
         self._sessions: dict[int, _FetchSession] = {}  # by broker, as the next
         self._coming: dict[int, Future] = {}
         self._troubled: set[int] = set()  # brokers whose last answers were errors, or had some
-        self._patience = Patience(client, "gives nothing of the topics that are followed")
+        self._patience = Patience(client, "returned no records of the followed topics")
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
@@ -179,7 +179,8 @@ class Follower:
         if topic_id is None:
             raise Failed(
                 "topic-ids-unsupported",
-                f"The {self._client.end} is older than topic ids (Kafka 2.8): update its brokers.",
+                f"The {self._client.end} does not support topic IDs. Upgrade its brokers to Kafka 2.8 or "
+                "later.",
             )
         if self._ids.setdefault(topic, topic_id) != topic_id:
             self._ids[topic] = topic_id

@@ -95,14 +95,14 @@ def _listed(client: Client, selection: LagSelection, lags: GroupLags) -> dict[st
     for name in sorted(selection.names & every.keys()):
         group = every[name]
         if selection.has(name) and group.protocol in groups.COMMITTING_TYPES and group.kind not in KINDS:
-            why = f"its members are of kind {group.kind}, so it has no lag"
+            why = f"its members are of type {group.kind}, so the group has no lag"
             lags.unknown.append(Skipped(f"group {name}", why, "group-type-unsupported"))
     if not (listed or lags.unknown):
         excluded = selection.excluded and any(selection.excluded.fullmatch(name) for name in every)
         why = (
-            f"no group is left without those that {selection.excluded.pattern} matches"
+            f"{selection.excluded.pattern} excludes all groups"
             if selection.excluded and excluded
-            else "the cluster has no group that commits offsets, or the client may describe none"
+            else "the cluster has no group that commits offsets, or the client may not describe the groups"
         )
         lags.unknown.append(Skipped("groups", why, "group-unknown"))
     return listed
@@ -113,9 +113,9 @@ def _unlisted(client: Client) -> list[Skipped]:
     try:
         leaderless = groups.unlisted(client)
     except TopicAuthorizationFailedError:
-        why = "the client may not describe it, so groups without a coordinator are not known"
+        why = "the client may not describe the topic, so groups without a coordinator are unknown"
         return [Skipped(GROUPS, why, "groups-unlisted")]
-    why = "no broker lists its groups, as it has no leader"
+    why = "the partition has no leader, so no broker lists the groups in this partition"
     return [
         Skipped(f"{partition.topic}-{partition.partition}", why, "groups-unlisted")
         for partition in leaderless
@@ -192,7 +192,7 @@ def _lag(
             )
         )
     if not committed:
-        unknown.append("it has committed no offset, or the client may not describe its topics")
+        unknown.append("the group has committed no offset, or the client may not describe its topics")
     return GroupLag(
         name=group.name, has_members=group.live, partitions=tuple(partitions), unknown=tuple(unknown)
     )

@@ -74,7 +74,7 @@ def list_groups(client: Client, *, silent: Collection[int] = ()) -> dict[str, Co
 
     `silent` are brokers that do not answer: their groups are missing.
     """
-    patience = Patience(client, "does not tell its groups")
+    patience = Patience(client, "did not list its groups")
     return patience.until_done(lambda: _list_groups(client, silent))
 
 
@@ -169,7 +169,7 @@ def _fetch(
         request=request,
         answers=partial(_committed, partitions_by_group),
         limit=GROUPS_PER_REQUEST,
-        fault="does not tell all groups' offsets",
+        fault="did not return the offsets of all groups",
         unanswered=unanswered,
     )
 
@@ -209,7 +209,7 @@ def commit(client: Client, group: str, offsets: CommittedOffsets) -> None:
     for some in in_lists(
         offsets.items(), COMMIT_BYTES, lambda partition_offset: _weight(group, *partition_offset)
     ):
-        patience = Patience(client, f"does not take the offsets of group {group}")
+        patience = Patience(client, f"did not accept the offsets of group {group}")
         patience.until_done(lambda some=some: _commit(client, group, dict(some)))  # type: ignore[misc]
 
 
@@ -235,7 +235,8 @@ def _commit(client: Client, group: str, offsets: CommittedOffsets) -> None:
             error = for_code(partition.error_code)
             if error in _LIVE:
                 raise LiveGroup(
-                    f"Group {group} of the {client.end} has members, so its offsets can't be set: stop them."
+                    f"Group {group} of the {client.end} has members, so its offsets cannot be set. Stop the "
+                    "consumers of the group."
                 )
             if partition.error_code:
                 raise error(f"group {group}, {topic.name}-{partition.partition_index}")
@@ -261,7 +262,7 @@ def delete(client: Client, names: Iterable[str]) -> None:
         request=lambda some: DeleteGroupsRequest(groups_names=some),
         answers=answers,
         limit=GROUPS_PER_REQUEST,
-        fault="does not delete all groups",
+        fault="did not delete all groups",
     )
 
 

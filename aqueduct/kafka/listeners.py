@@ -60,7 +60,7 @@ def configured(properties: Mapping[str, str]) -> list[BrokerListener]:
         if protocol not in PROTOCOLS:
             raise Refused(
                 "listener-config-invalid",
-                f"listener.security.protocol.map has no protocol of the listener {name}.",
+                f"listener.security.protocol.map has no protocol for the listener {name}.",
             )
         listeners.append(BrokerListener(name, protocol, int(parts[2])))
     return listeners
@@ -132,7 +132,7 @@ def _sentence(listener: BrokerListener, kind: int, clients: str) -> str:
         return (
             f"The log shows repeated failed TLS handshakes at the listener {listener}: {clients}. These "
             "clients use plaintext, have no trusted certificate, or do not trust the broker's certificate. "
-            f"{remedy}, a key and the CA of the brokers."
+            f"{remedy}, a client certificate with its key, and the CA certificate of the brokers."
         )
     if kind == _NO_LOGIN:
         return (
@@ -140,8 +140,8 @@ def _sentence(listener: BrokerListener, kind: int, clients: str) -> str:
             f"{remedy} and a sasl.mechanism."
         )
     return (
-        f"The log shows repeated TLS connections to the listener {listener}, which has no TLS: {clients}. "
-        f"{remedy}, or use the port of a listener with TLS."
+        f"The log shows repeated TLS connections to the listener {listener}, which does not use TLS: "
+        f"{clients}. {remedy}, or use the port of a listener with TLS."
     )
 
 

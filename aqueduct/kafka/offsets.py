@@ -217,7 +217,7 @@ def of_leaders(
         answers=answers,
         forget=lambda partition: client.forget(partition.topic),
         limit=limit,
-        fault="does not tell all partitions' offsets",
+        fault="did not return the offsets of all partitions",
         unanswered=unanswered,
     )
 

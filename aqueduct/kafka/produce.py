@@ -105,7 +105,8 @@ def until_committed(client: Client, attempt: Callable[[Callable[[], None]], T], 
         except Retry as error:
             if time.monotonic() > last + RETRY_SECONDS:
                 reason = (
-                    f"The {client.end} took no transaction for {RETRY_SECONDS} s: {str(error).rstrip('.')}"
+                    f"The {client.end} completed no transaction for {RETRY_SECONDS} s: "
+                    f"{str(error).rstrip('.')}"
                 )
                 raise Failed("transaction-failed", f"{reason}{way_on}.") from error
             client.sleep(1)
@@ -203,7 +204,7 @@ class TransactionalProducer:
             self._valid = False  # it was left open, and is aborted by the coordinator
         self._forget_transaction()
         if not self._valid:
-            patience = Patience(self._client, f"begins no transaction of {self._id}")
+            patience = Patience(self._client, f"began no transaction of {self._id}")
             if self._epoch >= 0:
                 patience.until_done(self._abort_open)
             self._producer_id, self._epoch = patience.until_done(self._init)
@@ -359,13 +360,14 @@ class TransactionalProducer:
             self._valid = False
             self._rejected, self._rejected_batch = partition, batches[partition]
             raise TimesReplaced(
-                f"{partition} gives records its own times (message.timestamp.type=LogAppendTime)"
+                f"{partition} replaces the timestamps of records (message.timestamp.type=LogAppendTime)"
             )
         if answer.base_offset < self._ends.get(partition, 0):
             self._valid = False
             raise Retry(
-                f"{partition} lost records of the transaction: it gave offset {answer.base_offset} again, "
-                f"and had acknowledged all before {self._ends[partition]}"
+                f"{partition} lost records of the transaction: the broker assigned offset "
+                f"{answer.base_offset} again, although it had acknowledged all offsets before "
+                f"{self._ends[partition]}"
             )
         ready = batches[partition]
         self._unanswered[partition] -= 1
@@ -377,7 +379,7 @@ class TransactionalProducer:
 
     def _ask(self, attempt: Callable[[], None]) -> None:
         """Repeat an attempt that may be made twice until it succeeds."""
-        patience = Patience(self._client, f"takes no part in the transaction of {self._id}")
+        patience = Patience(self._client, f"did not answer requests of the transaction of {self._id}")
 
         def attempted() -> None:
             try:

@@ -28,14 +28,15 @@ def unavailable_by_design(cluster: Cluster, min_in_sync: Mapping[str, int], node
     if topics := sorted({p.topic for p in hosted if _has_no_spare(p, min_in_sync)}):
         reasons.append(
             f"{count(len(topics), 'topic')} on broker {node_id} with no more replicas than "
-            f"min.insync.replicas: {some(topics)}; raise the replication factor, or allow that nobody can "
-            "write to them meanwhile (kafka_restart_with_outage: true)."
+            f"min.insync.replicas: {some(topics)}. Producers could not write to these topics during the "
+            "restart. Increase the replication factor, or accept the outage (kafka_restart_with_outage: "
+            "true)."
         )
     voters = cluster.quorum.voters
     if node_id in voters and len(voters) - 1 < _majority(cluster):
         reasons.append(
-            f"The quorum of {count(len(voters), 'controller')} has no majority without {node_id}; have three "
-            "controllers, or allow that the cluster can't be changed meanwhile "
+            f"The quorum of {count(len(voters), 'controller')} has no majority without {node_id}, so the "
+            "cluster cannot be changed during the restart. Deploy three controllers, or accept the outage "
             "(kafka_restart_with_outage: true)."
         )
     return reasons
@@ -51,15 +52,15 @@ def obstacles(cluster: Cluster, min_in_sync: Mapping[str, int], node_id: int) ->
         and len(p.in_sync) - (node_id in p.in_sync) < min_in_sync[p.topic]
     ]:
         reasons.append(
-            f"Without broker {node_id}, {count(len(blocked), 'partition')} would have fewer replicas in sync "
-            f"than min.insync.replicas: {some(blocked)}; wait until the others are in sync."
+            f"Without broker {node_id}, {count(len(blocked), 'partition')} would have fewer in-sync "
+            f"replicas than min.insync.replicas: {some(blocked)}; wait until the other replicas are in sync."
         )
     voters = cluster.quorum.voters
     rest = cluster.quorum.caught_up() - {node_id}
     if node_id in voters and len(rest) < _majority(cluster) <= len(voters) - 1:
         reasons.append(
-            f"Without controller {node_id}, {len(rest)} of {len(voters)} controllers are caught up and "
-            f"{_majority(cluster)} are needed; wait until the others are."
+            f"Without controller {node_id}, {len(rest)} of {len(voters)} controllers would be caught up, "
+            f"but {_majority(cluster)} are required; wait until the other controllers have caught up."
         )
     return reasons
 

@@ -101,7 +101,7 @@ def start_offsets(
         ),
         answers=_described,
         limit=GROUPS_PER_REQUEST,
-        fault="does not describe all share groups",
+        fault="did not describe all share groups",
         unanswered=unanswered,
     )
 
@@ -182,7 +182,7 @@ def _apply(states: dict[_Key, _State], chosen: frozenset[_Key], key: bytes, valu
         return
     (version,) = _SHORT.unpack_from(value)
     if version or kind not in (_SNAPSHOT, _UPDATE):
-        raise StateUnreadable(f"{STATE_TOPIC} has a format that this version does not know")
+        raise StateUnreadable(f"this version of Aqueduct does not support the format of {STATE_TOPIC}")
     message = (ShareUpdateValue if kind else ShareSnapshotValue).decode(value[_SHORT.size :], version=0)
     if kind == _SNAPSHOT or of not in states:
         states[of] = _State(message.start_offset)
@@ -202,13 +202,14 @@ def set_positions(client: Client, group: str, offsets: Mapping[TopicPartition, i
     What the group had acknowledged after them is forgotten. Where it fails, some may be set.
     """
     for some in in_lists(offsets.items(), PARTITIONS_PER_REQUEST):
-        patience = Patience(client, f"does not set the offsets of share group {group}")
+        patience = Patience(client, f"did not set the offsets of share group {group}")
         try:
             patience.until_done(lambda some=some: _alter(client, group, some))  # type: ignore[misc]
         except NOT_SUPPORTED:
             raise Failed(
                 "share-groups-unsupported",
-                f"The {client.end} has no share groups, so the offsets of {group} were not set. {UPGRADE}.",
+                f"The {client.end} does not support share groups, so the offsets of {group} were not set. "
+                f"{UPGRADE}.",
             ) from None
 
 
@@ -225,7 +226,8 @@ def _alter(client: Client, group: str, some: Sequence[tuple[TopicPartition, int]
     response = client.send(request, coordinator)
     if for_code(response.error_code) is NonEmptyGroupError:
         raise LiveGroup(
-            f"Share group {group} of the {client.end} has members, so its offsets can't be set: stop them."
+            f"Share group {group} of the {client.end} has members, so its offsets cannot be set. Stop the "
+            "consumers of the group."
         )
     if response.error_code:
         raise for_code(response.error_code)(response.error_message or f"share group {group}")

@@ -18,7 +18,7 @@ def tls_context(config: ClientConfig) -> ssl.SSLContext:
         except (ssl.SSLError, OSError) as error:
             raise Refused(
                 "client-key-mismatch",
-                f"{config.certificate} can't be used ({error.strerror or error}); see that its key "
-                "fits and ssl.key.password opens it.",
+                f"{config.certificate} cannot be used ({error.strerror or error}). Check that the key "
+                "matches the certificate, and that ssl.key.password is correct.",
             ) from None
     return context

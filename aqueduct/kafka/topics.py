@@ -57,23 +57,28 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[DeclaredTopic, ...]:
         name = str(entry["name"])
         factor = entry.get("replication_factor")
         if not LEGAL_NAME.fullmatch(name):
-            problems.append(f"{name!r} isn't a topic name: use up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
+            problems.append(
+                f"{name!r} is not a valid topic name; use at most 249 characters of a-z, A-Z, 0-9, '.', "
+                "'_' and '-'"
+            )
         if name in topics:
             problems.append(f"{name} is declared twice")
         if entry["partitions"] < 1:
-            problems.append(f"{name} has partitions: {entry['partitions']}; give 1 or more")
+            problems.append(f"{name} has partitions: {entry['partitions']}; use 1 or more")
         if factor is not None and factor < 1:
-            problems.append(f"{name} has replication_factor: {factor}; give 1 or more, or leave it out")
+            problems.append(
+                f"{name} has replication_factor: {factor}; use 1 or more, or omit replication_factor"
+            )
         config = {}
         for key, value in (entry.get("config") or {}).items():
             if isinstance(value, Mapping | list):
-                problems.append(f"{name} has {key}: {value}; give Kafka's own text for it")
+                problems.append(f"{name} has {key}: {value}; write the value as a text or a number")
             config[str(key)] = _text(value)
         topics[name] = DeclaredTopic(
             name=name, partitions=entry["partitions"], replication_factor=factor, config=config
         )
     if problems:
-        raise Refused("topic-declaration-invalid", f"Wrong in the declared topics: {'; '.join(problems)}.")
+        raise Refused("topic-declaration-invalid", f"The declared topics have faults: {'; '.join(problems)}.")
     return tuple(topics.values())
 
 
@@ -101,12 +106,12 @@ def plan(declared: Iterable[DeclaredTopic], actual: Mapping[str, ActualTopic]) -
     if shrink:
         raise Refused(
             "topic-partitions-exceed-declaration",
-            f"{count(len(shrink), 'topic')} with more partitions than declared: {some(shrink)}; Kafka can't "
-            "take partitions away, so declare what there is. Nothing was changed.",
+            f"{count(len(shrink), 'topic')} with more partitions than declared: {some(shrink)}. Kafka "
+            "cannot remove partitions, so declare the present number. Nothing was changed.",
         )
     unmet = [
         f"{count(len(others), 'topic')} with another replication factor than declared: {some(others)}. "
-        "Change it with kafka-reassign-partitions.sh, or declare what the topics have."
+        "Change the replication factor with kafka-reassign-partitions.sh, or declare the present one."
     ]
     return TopicChanges(create=tuple(create), grow=grow, alter=alter, unmet=tuple(unmet if others else ()))
 

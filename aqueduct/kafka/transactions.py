@@ -286,12 +286,13 @@ def hanging_sentence(hanging: HangingTransaction) -> str:
     """Return the finding about a hanging transaction, with its remedy."""
     txn, waiting = hanging.found, ""
     if hanging.readers:
-        waiting = f" Waiting for it: {some(hanging.readers)}."
+        waiting = f" Consumers that wait for this transaction: {some(hanging.readers)}."
     return (
-        f"{txn.partition} has a hanging transaction of {_producer(hanging)}: it is open since offset "
-        f"{txn.start_offset} (first record {timestamps.text(hanging.start_time)}), and its coordinator will "
-        f"not end it. Read-committed consumers do not get {count(hanging.end - txn.start_offset, 'offset')} "
-        f"from there on.{waiting} {_decided(hanging)} Run `{hanging.command}`."
+        f"{txn.partition} has a hanging transaction of {_producer(hanging)}. The transaction is open since "
+        f"offset {txn.start_offset} (first record {timestamps.text(hanging.start_time)}), and its "
+        "coordinator will not end it. Read-committed consumers cannot read "
+        f"{count(hanging.end - txn.start_offset, 'offset')} from this offset on.{waiting} "
+        f"{_decided(hanging)} Run `{hanging.command}`."
     )
 
 
@@ -313,10 +314,15 @@ def _producer(hanging: HangingTransaction) -> str:
 
 def _decided(hanging: HangingTransaction) -> str:
     if not hanging.decisions_read:
-        return f"Whether it was committed is not known: the client may not read {STATE_TOPIC}."
+        return (
+            "It is unknown whether the transaction was committed, because the client may not read "
+            f"{STATE_TOPIC}."
+        )
     if hanging.decision is None:
-        return "No record of a decision to commit it was found."
-    return f"The coordinator {hanging.outcome.done} it at {timestamps.text(hanging.decision.time)}."
+        return f"{STATE_TOPIC} has no record of a commit of this transaction."
+    return (
+        f"The coordinator {hanging.outcome.done} the transaction at {timestamps.text(hanging.decision.time)}."
+    )
 
 
 def overdue_sentences(tracked: Iterable[tuple[PartitionTransaction, TransactionalId]], now: int) -> list[str]:
@@ -326,9 +332,10 @@ def overdue_sentences(tracked: Iterable[tuple[PartitionTransaction, Transactiona
         if now > owner.end_time + OVERDUE_MILLISECONDS:
             by_id.setdefault(owner, []).append(txn.partition)
     return [
-        f"The transaction of {owner.name} on {some(partitions)} is in state {owner.state} and was to end "
-        f"by {timestamps.text(owner.end_time)}. Its coordinator, broker {owner.coordinator}, has not written "
-        f"its markers. See the journal of broker {owner.coordinator} and restart it."
+        f"The transaction of {owner.name} on {some(partitions)} is in state {owner.state}, although its "
+        f"timeout has passed ({timestamps.text(owner.end_time)}). Its coordinator, broker "
+        f"{owner.coordinator}, has not written the transaction markers. Read the journal of broker "
+        f"{owner.coordinator} and restart the broker."
         for owner, partitions in by_id.items()
     ]
 
@@ -336,7 +343,8 @@ def overdue_sentences(tracked: Iterable[tuple[PartitionTransaction, Transactiona
 def unknown_sentences(unknown: Iterable[Skipped]) -> list[str]:
     """Return the findings about what could not be decided."""
     return [
-        f"Whether transactions hang on {skipped.what} is not known: {skipped.why}." for skipped in unknown
+        f"It is unknown whether {skipped.what} has hanging transactions: {skipped.why}."
+        for skipped in unknown
     ]
 
 

@@ -92,7 +92,7 @@ class _Transport(KafkaTCPTransport):  # type: ignore[misc]
         deadline = time.monotonic() + SILENCE_SECONDS + len(rest) / SLOWEST
         while rest:
             if time.monotonic() > deadline:
-                raise KafkaConnectionError("the broker sends a response too slowly")
+                raise KafkaConnectionError("the broker sent a response too slowly")
             received = self._sock.recv_into(rest)
             if not received:
                 raise KafkaConnectionError("the broker closed the connection in the middle of a response")

@@ -46,7 +46,7 @@ MOST_COST = 20_000_000  # of all steps of a `read`: one in a single record costs
 ROWS_OF_COST = 8  # whose part in a step of numpy costs 1
 WIDE = 76  # digits of a decimal256
 DECIMAL_BYTES = 16  # of 38 digits
-DIGITS = f"a decimal has over {types.DIGITS} digits"
+DIGITS = f"a decimal has more than {types.DIGITS} digits"
 
 
 @dataclass
@@ -99,7 +99,7 @@ class AvroData:
         array_by_column: dict[str, pa.Array] = {}
         rows = np.arange(len(self.at))
         self._record(schema, rows, fields, array_by_column)
-        self._wrong(rows, self.at < self.ends, "there are bytes behind its end")
+        self._wrong(rows, self.at < self.ends, "more bytes follow after the end of the record")
         return array_by_column
 
     # Records
@@ -176,7 +176,7 @@ class AvroData:
             return present_rows, self._list(inner, present_rows, column)
         if isinstance(inner, Scalar):
             return present_rows, self._scalar(inner, present_rows, column)
-        raise TypeError(f"{inner} fits no column")
+        raise TypeError(f"{inner} does not fit any column")
 
     def _scalar(self, schema: Scalar, rows: Numbers, column: Column) -> pa.Array:
         """Read values as `columns.fitted` takes them for the column."""
@@ -199,7 +199,7 @@ class AvroData:
         values = self._slices(begins, ends)
         if schema.kind == "string":
             right = are_text(values)
-            self._wrong(rows, ~right, "a string isn't UTF-8")
+            self._wrong(rows, ~right, "a string is not valid UTF-8")
             return _where(right, values).cast(pa.string())
         if schema.logical == "uuid":
             return pa.array(
@@ -223,7 +223,7 @@ class AvroData:
             return pa.array(schema.symbols or [""], pa.string()).take(pa.array(numbers))
         if schema.logical == "date":
             first, last = times.whole_days()
-            self._wrong(rows, (numbers < first) | (numbers > last), "a date isn't in the years 1 to 9999")
+            self._wrong(rows, (numbers < first) | (numbers > last), "a date is not in the years 1 to 9999")
             return pa.array(numbers.astype(np.int32)).view(pa.date32())
         if "timestamp" in schema.logical:
             unit = times.UNIT_OF_AVRO[schema.logical.rpartition("-")[2]]
@@ -235,7 +235,7 @@ class AvroData:
             if schema.logical.startswith("local"):
                 instants, again = times.epochs(times.to_instants(instants, column.zone), "us")
                 right &= again
-            self._wrong(rows, ~right, "a timestamp isn't in the years 1 to 9999")
+            self._wrong(rows, ~right, "a timestamp is not in the years 1 to 9999")
             return pa.array(instants).view(types.TIMESTAMP)
         return pa.array(numbers)
 

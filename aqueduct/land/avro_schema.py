@@ -23,7 +23,7 @@ LOGICAL = {
     "local-timestamp-nanos": ("long",),
 }
 UUID_BYTES = 16
-DEEP = "it is nested too deeply"
+DEEP = "it has too many nested levels"
 MOST_TEXT = 1 << 20  # characters of a schema, with those that it refers to
 LARGEST_FIXED = 2**31 - 1  # bytes, as Java has it
 REASON = 300  # characters of a reason: some name what a schema says
@@ -101,7 +101,7 @@ def parse_with(text: str, types_by_name: dict[str, Schema]) -> RecordType:
     """Parse as `parse` a schema that may name types that are known already."""
     schema = add(text, types_by_name)
     if not isinstance(schema, RecordType):
-        raise WrongSchema(f"it is a schema of {schema}, not of a record")
+        raise WrongSchema(f"it is the schema of {schema}, not of a record")
     try:
         _check(schema, set(), {})
     except RecursionError:
@@ -120,7 +120,7 @@ def add(text: str, types_by_name: dict[str, Schema]) -> Schema:
     except WrongSchema:
         raise
     except ValueError as error:  # such as a number of 5,000 digits
-        raise WrongSchema(f"it isn't JSON: {error}") from None
+        raise WrongSchema(f"it is not JSON: {error}") from None
 
 
 def _parse(content: Any, space: str, types_by_name: dict[str, Schema]) -> Schema:
@@ -130,7 +130,7 @@ def _parse(content: Any, space: str, types_by_name: dict[str, Schema]) -> Schema
             return _PRIMITIVE[content]
         named = types_by_name.get(_full(content, space)) or types_by_name.get(content)
         if named is None:
-            raise WrongSchema(f"it has no type {content}")
+            raise WrongSchema(f"it refers to the type {content}, which does not exist")
         return named
     if isinstance(content, list):
         if not content or any(isinstance(branch, list) for branch in content):
@@ -140,7 +140,7 @@ def _parse(content: Any, space: str, types_by_name: dict[str, Schema]) -> Schema
             raise WrongSchema("a union cannot contain another union")
         return Union(branches)
     if not isinstance(content, Mapping):
-        raise WrongSchema(f"{json.dumps(content)[:100]} isn't a type")
+        raise WrongSchema(f"{json.dumps(content)[:100]} is not a type")
     kind = content.get("type")
     if kind in ("record", "error", "enum", "fixed"):
         return _named(content, kind, space, types_by_name)
@@ -160,10 +160,10 @@ def _named(content: Mapping[str, Any], kind: str, space: str, types_by_name: dic
     name, space_ = content.get("name"), content.get("namespace")
     space_ = space if space_ is None else space_  # null is as good as none, as Java's parser has it
     if not isinstance(name, str) or not isinstance(space_, str):
-        raise WrongSchema(f"a type that is {kind} has no name")
+        raise WrongSchema(f"a type of kind {kind} has no name")
     full = _full(name, space_)
     if full in types_by_name:
-        raise WrongSchema(f"{full} is there twice")
+        raise WrongSchema(f"the type {full} exists twice")
     if kind == "enum":
         symbols = content.get("symbols")
         if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
@@ -186,7 +186,7 @@ def _named(content: Mapping[str, Any], kind: str, space: str, types_by_name: dic
         if not isinstance(field_, Mapping) or not isinstance(field_.get("name"), str):
             raise WrongSchema(f"a field of {full} has no name")
         if field_["name"] in field_names:
-            raise WrongSchema(f"the field {field_['name']} of {full} is there twice")
+            raise WrongSchema(f"the record {full} has the field {field_['name']} twice")
         field_names.add(field_["name"])
         record.fields.append((field_["name"], _parse(field_.get("type"), inner, types_by_name)))
     return record
@@ -221,7 +221,9 @@ def _check(schema: Schema, checked: set[RecordType], least: dict[RecordType, int
                 _check(inner_schema, checked, least)
     elif isinstance(schema, Items):
         if not _least(schema.items, (), least):
-            raise WrongSchema(f"an item of its {schema} takes no bytes, so nothing limits how many there are")
+            raise WrongSchema(
+                f"items of {schema} have a size of 0 bytes, so the number of items has no limit"
+            )
         _check(schema.items, checked, least)
     elif isinstance(schema, Union):
         for inner_schema in schema.branches:
@@ -232,7 +234,7 @@ def _least(schema: Schema, within: tuple[RecordType, ...], least_bytes: dict[Rec
     """Return how many bytes a value takes at least, roughly."""
     if isinstance(schema, RecordType):
         if schema in within:
-            raise WrongSchema(f"the {schema} holds itself, without an end")
+            raise WrongSchema(f"the {schema} contains itself without an end")
         if schema not in least_bytes:
             least_bytes[schema] = sum(
                 _least(inner_schema, (*within, schema), least_bytes) for _, inner_schema in schema.fields
@@ -283,7 +285,7 @@ def unfit(schema: Schema, type_: pa.DataType, unit: str | None) -> str:
     if isinstance(inner, Scalar) and _fits(inner, type_, unit):
         return ""
     more = "; declare its unit" if _is_epoch(inner) and type_ == types.TIMESTAMP and not unit else ""
-    return f"{schema} isn't {types.hive(type_)}{more}"
+    return f"{schema} does not fit the column type {types.hive(type_)}{more}"
 
 
 def _is_epoch(schema: Schema | None) -> bool:

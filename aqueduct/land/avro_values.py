@@ -23,7 +23,7 @@ Find = Callable[[int], RecordType]  # of a schema by its id; WrongSchema if ther
 
 def no_registry(_: int) -> RecordType:
     """Find none: the schemas of tables without a registry, and of commands that read no records."""
-    raise WrongSchema("no registry is asked")
+    raise WrongSchema("no schema registry is used")
 
 
 def landed(of: Sequence[Column]) -> tuple[Column, ...]:
@@ -74,7 +74,10 @@ class AvroReader:
             yield self._one, rows
             return
         headed = (ends - begins >= HEADER.size) & (buffer[begins] == MAGIC)
-        yield "it doesn't begin with 0 and a schema's id, as records with a registry do", rows[~headed]
+        yield (
+            ("it does not begin with the byte 0 and a schema id, as records with a schema registry do"),
+            rows[~headed],
+        )
         rows = rows[headed]
         ids = buffer[begins[rows][:, None] + np.arange(1, HEADER.size)].view(">u4").reshape(len(rows))
         # Those of most records first, so that invented ids do not use up what may be asked for.
@@ -112,7 +115,7 @@ class _Writer:
         """Judge a schema; WrongSchema if one of its fields does not fit its column."""
         fields = [avro_schema.at(schema, column.path) for column in table_columns]
         if table_columns and not any(fields):
-            raise WrongSchema("none of the columns' fields is in it")
+            raise WrongSchema("it has no field of the columns")
         for column, field_schema in zip(table_columns, fields, strict=True):
             if field_schema and (reason := avro_schema.unfit(field_schema, column.type, column.unit)):
                 raise WrongSchema(f"{column.origin}: {reason}")

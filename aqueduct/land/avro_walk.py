@@ -16,15 +16,15 @@ DEPTH = 64  # records in records
 STEPS = 100_000  # in a record, of what can only be read one after the other
 FREE_STEPS = 1000  # of them, that a record may take whatever the records beside it cost
 EARLY = "it ends too early"
-NO_BRANCH = "it has a branch that its union has not"
-NO_SYMBOL = "it has a symbol that its enum has not"
+NO_BRANCH = "it uses a branch that the union does not have"
+NO_SYMBOL = "it uses a symbol that the enum does not have"
 LARGE_INT = "an int has more than 32 bits"
 LARGE_NUMBER = "a number has more than 64 bits"
-DEEP = f"it is nested more than {DEPTH} deep"
-MANY_STEPS = f"it takes over {STEPS:,} steps to read what stands in its arrays, maps, unions and records"
+DEEP = f"it has more than {DEPTH} nested levels"
+MANY_STEPS = f"its arrays, maps, unions and records need more than {STEPS:,} steps to read"
 NOT_FREE = (
-    f"it takes over {FREE_STEPS:,} steps to read what stands in its arrays, maps, unions and records, and "
-    "the records beside it take too many to read all of them together"
+    f"its arrays, maps, unions and records need more than {FREE_STEPS:,} steps to read, and the other "
+    "records of the same batch also need too many steps"
 )
 MANY_NUMBERS = 64  # of an array, from which on they are counted by numpy
 

@@ -141,16 +141,16 @@ class Catalogue:
         for target, partitions in self._wanted(table, state):
             stored = self._find(target)
             if stored is None:
-                return f"it has no {target.full_name}" if state.number else ""
+                return f"the table {target.full_name} does not exist" if state.number else ""
             if reason := hive_table.foreign(target, stored):
                 return self._taken(target, reason).rstrip(".")
             if columns := hive_table.lacking(target, stored):
-                return f"{target.full_name} has not the columns {columns}"
+                return f"the table {target.full_name} lacks the columns {columns}"
             has = self._partitions(target, stored)
             if lacking := partitions - has:
-                return f"it lacks {count(len(lacking), 'partition')} of {target.full_name}"
+                return f"the table {target.full_name} lacks {count(len(lacking), 'partition')}"
             if gone := has - partitions:
-                return f"it has {count(len(gone), 'partition')} of {target.full_name} more than the log"
+                return f"the table {target.full_name} has {count(len(gone), 'partition')} more than the log"
         return ""
 
     def _wanted(self, table: LandTable, state: State) -> Iterable[tuple[HiveTable, frozenset[str]]]:
@@ -189,7 +189,7 @@ class Catalogue:
         """Return the table as it is; Failed if it is gone, or another one."""
         if (stored := self._find(target)) is None:
             raise Failed(
-                "catalogue-table-missing", f"{self._metastore} has no table {target.full_name} any more."
+                "catalogue-table-missing", f"{self._metastore} no longer has the table {target.full_name}."
             )
         if reason := hive_table.foreign(target, stored):
             raise Failed("catalogue-table-exists", self._taken(target, reason))

@@ -15,7 +15,9 @@ from aqueduct.land import times, types
 from aqueduct.land.declaration import Column
 from aqueduct.land.text_conversion import EMPTY_IS_NULL, are_text
 
-NANOSECONDS = "has nanoseconds, which a column has not; declare nanoseconds: cut to leave them out"
+NANOSECONDS = (
+    "has nanoseconds, but a column has only microseconds; to cut the nanoseconds, declare nanoseconds: cut"
+)
 KAFKA_UNIT = "ms"  # of its own timestamps
 _EXACT = Context(prec=types.DIGITS)
 
@@ -63,7 +65,7 @@ def fit(value: pa.Array, column: Column) -> tuple[pa.Array, Mask, dict[int, str]
         return values, right, {}
     wrong = np.flatnonzero(~right)
     reason_by_row = dict.fromkeys(
-        wrong.tolist(), f"{column.origin} isn't a value of type {types.hive(column.type)}"
+        wrong.tolist(), f"{column.origin} is not a value of type {types.hive(column.type)}"
     )
     if types.scalar_of(column.type) == types.TIMESTAMP and not column.cuts_nanoseconds:
         _, cut = _fit(value, replace(column, cuts_nanoseconds=True))

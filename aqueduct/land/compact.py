@@ -105,7 +105,10 @@ def _expire(
         return
     subject = f"{table.full_name} in the metastore"
     if not catalogue:
-        reason = "it was not given (--metastore), and only its snapshots tell which replaced files may go"
+        reason = (
+            "the metastore was not passed with --metastore; only the snapshots in the metastore show "
+            "which replaced files may be removed"
+        )
         outcome.left_out = (Skipped(subject, reason, "catalogue-not-given"),)
     else:
         try:
@@ -186,8 +189,8 @@ def join(share: CompactShare) -> AddedFile | Unjoined:
         megabytes = 2 * (1 + (_size(share.files) >> 20))
         raise Failed(
             "compaction-disk-full",
-            f"Files of {share.table.full_name} can't be joined in {tempfile.gettempdir()} of this host: "
-            f"{error.strerror}. Make room for {megabytes:,} MB there, or name another TMPDIR.",
+            f"Files of {share.table.full_name} cannot be joined in {tempfile.gettempdir()} of this host: "
+            f"{error.strerror}. Free {megabytes:,} MB in this folder, or set TMPDIR to another folder.",
         ) from None
 
 
@@ -214,7 +217,8 @@ def _join(share: CompactShare, objects: Objects, joined: BinaryIO, written: Bina
     if rows != (expected := sum(file.rows for file in share.files)):
         raise Failed(
             "table-file-damaged",
-            f"Files of {share.table.full_name} have {rows} rows instead of {expected}: see {path}.",
+            f"Files of {share.table.full_name} have {rows} rows instead of {expected}. Check {path} with "
+            "aqueduct land verify.",
         )
     joined.flush()
     with mmap.mmap(joined.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as content:

@@ -225,8 +225,8 @@ def _parsed(content: Any, file: str) -> tuple[list[LandTable], list[Refused]]:
             wrong.append(
                 Refused(
                     INVALID,
-                    f"{file}: the table {name} is declared twice; use a separate table for each "
-                    "declaration, for its bad rows and for its late rows.",
+                    f"{file}: the table {name} is declared twice; use different table names for each table, "
+                    "its bad table and its table of late rows.",
                 )
             )
         seen.add(name)

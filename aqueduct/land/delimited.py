@@ -56,12 +56,12 @@ class DelimitedReader:
     def read(self, values: pa.BinaryArray) -> ReadRecords:
         """Read a batch of records, none of them null."""
         text = are_text(values)
-        reasons = dict.fromkeys(np.flatnonzero(~text).tolist(), "it isn't UTF-8")
+        reasons = dict.fromkeys(np.flatnonzero(~text).tolist(), "it is not valid UTF-8")
         quoted = text & mask(pc.match_substring(values, self._quote))
         some = np.flatnonzero(quoted)
         right = pc.match_substring_regex(values.take(pa.array(some)).cast(pa.string()), self._row)
         strange = some[~mask(right)]
-        reasons |= dict.fromkeys(strange.tolist(), "its quotes aren't those of a row")
+        reasons |= dict.fromkeys(strange.tolist(), "its quotes do not match the format of a row")
         others = np.setdiff1d(np.flatnonzero(text), strange)
         todo = [others[first : first + BLOCK] for first in range(0, len(others), BLOCK)]
         parts = []
@@ -74,7 +74,7 @@ class DelimitedReader:
                 todo += [half for half in np.array_split(left, 2) if len(half)]
             else:
                 wrong += left.tolist()
-            reasons |= dict.fromkeys(wrong, f"it isn't one row of {self._fields} fields")
+            reasons |= dict.fromkeys(wrong, f"it is not one row with {self._fields} fields")
         rows = pa.concat_tables([part.rows for part in parts]) if parts else self.wanted.empty_table()
         records = np.concatenate([part.records for part in parts]) if parts else np.empty(0, np.int64)
         arrays, fits = [], np.ones(len(records), np.bool_)
@@ -82,7 +82,7 @@ class DelimitedReader:
             value, fit = typed(rows.column(field.name).combine_chunks(), field)
             for row in np.flatnonzero(fits & ~fit).tolist():
                 excerpt = rows.column(field.name)[row].as_py()[:100]
-                reasons[int(records[row])] = f"{excerpt} isn't a value for {field.name}"
+                reasons[int(records[row])] = f"{excerpt} is not a valid value for {field.name}"
             fits &= fit
             arrays.append(value)
         kept = np.flatnonzero(fits)

@@ -27,14 +27,14 @@ OWN_COMMENTS = {
     "k_topic": "topic in Kafka",
     "k_partition": "partition in Kafka",
     "k_offset": "offset in Kafka",
-    "k_timestamp": "Kafka's own time of the record, in UTC",
+    "k_timestamp": "Kafka's timestamp of the record, in UTC",
     "k_tombstone": "whether the record is a tombstone",
 }
 BAD_COMMENTS = {
     **OWN_COMMENTS,
-    "error": "why the record is no row",
-    "value": "the record's value, as it is",
-    "key": "the record's key, as it is",
+    "error": "reason why the record is not a row",
+    "value": "value of the record, unchanged",
+    "key": "key of the record, unchanged",
 }
 
 
@@ -96,8 +96,8 @@ def location(text: str) -> str:
     if of.scheme in NOT_IN_HADOOP:
         raise Refused(
             "landing-location-unsupported",
-            f"--metastore: Hadoop's name of {text} has the account in it, which {of.scheme}:// has not: "
-            "take --no-metastore, and create the tables by hand.",
+            f"--metastore: the Hadoop URL of {text} must contain the storage account, but a URL with "
+            f"{of.scheme}:// does not contain it. Pass --no-metastore, and create the tables manually.",
         )
     return str(of).replace(of.scheme, HADOOP.get(of.scheme, of.scheme), 1).rstrip("/")
 
@@ -134,7 +134,9 @@ def tables(root: str, table: LandTable, state: State) -> tuple[HiveTable, ...]:
             location=f"{root}/{folder(defined.bad)}",
             columns=_columns(rows.BAD, BAD_COMMENTS),
             partition=None,
-            properties=_properties(root, table, f"Records that are no rows of {table.full_name}"),
+            properties=_properties(
+                root, table, f"Records that do not match the declaration of {table.full_name}"
+            ),
         ),
         *([_late(root, table, main_table, defined.late)] if defined.late else []),
     )
@@ -142,7 +144,7 @@ def tables(root: str, table: LandTable, state: State) -> tuple[HiveTable, ...]:
 
 def _late(root: str, table: LandTable, of: HiveTable, full_name: str) -> HiveTable:
     database, name = _split(full_name)
-    properties = _properties(root, table, f"Rows of {table.full_name} that came late")
+    properties = _properties(root, table, f"Rows of {table.full_name} that arrived late")
     return replace(
         of, database=database, name=name, location=f"{root}/{folder(full_name)}", properties=properties
     )
@@ -189,7 +191,7 @@ def foreign(target: HiveTable, stored: FoundTable) -> str | None:
     if is_iceberg(stored):
         return "it is an Iceberg table"
     if stored.input != target.reading.input:
-        return f"its files are read by {stored.input}, not as ORC"
+        return f"its input format is {stored.input}, not ORC"
     has = [(column.name, column.type) for column in stored.partitions]
     wants = [(column.name, column.type) for column in ([target.partition] if target.partition else [])]
     if has != wants:
@@ -204,7 +206,7 @@ def foreign(target: HiveTable, stored: FoundTable) -> str | None:
 def elsewhere(target: HiveTable, stored: FoundTable) -> str | None:
     """Return why a table of that name is none of our files, whatever reads them; None if it is."""
     if stored.kind != EXTERNAL:
-        return f"it is a {stored.kind.lower().replace('_', ' ')}, not an external one"
+        return f"it is a {stored.kind.lower().replace('_', ' ')}, not an external table"
     if _plain(stored.location) != _plain(target.location):
         return f"its location is {stored.location}, not {target.location}"
     return None
@@ -212,7 +214,10 @@ def elsewhere(target: HiveTable, stored: FoundTable) -> str | None:
 
 def taken(metastore: str, name: str, reason: str) -> str:
     """Return the sentence about a table of others."""
-    return f"{metastore} has another table {name}: {reason}. Declare another name, or rename that table."
+    return (
+        f"{metastore} already has another table {name}: {reason}. Declare another table name, or rename "
+        "the table in the metastore."
+    )
 
 
 def is_iceberg(stored: FoundTable) -> bool:

@@ -194,16 +194,24 @@ class IcebergTables:
             with _sentences(target):
                 loaded = self._load(target)
             if loaded is None:
-                return f"it has no {target.full_name}" if state.number else ""
+                return f"the table {target.full_name} does not exist" if state.number else ""
             if columns := iceberg_table.lacking(target.hive, _columns(loaded.table.schema())):
-                return f"{target.full_name} has not the columns {some(column.name for column in columns)}"
+                return (
+                    f"the table {target.full_name} lacks the columns "
+                    f"{some(column.name for column in columns)}"
+                )
             if loaded.table.properties.get(NAME_MAPPING) != _name_mapping(loaded.table.schema()):
-                return f"{target.full_name} lacks our {NAME_MAPPING}, by which readers find columns"
+                return (
+                    f"the table {target.full_name} lacks the property {NAME_MAPPING}, which readers need "
+                    "to find columns"
+                )
             change = iceberg_table.change(target, loaded.paths)
             if change.added:
-                return f"it lacks {count(len(change.added), 'file')} of {target.full_name}"
+                return f"the table {target.full_name} lacks {count(len(change.added), 'file')}"
             if change.removed:
-                return f"it has {count(len(change.removed), 'file')} of {target.full_name} more than the log"
+                return (
+                    f"the table {target.full_name} has {count(len(change.removed), 'file')} more than the log"
+                )
         return ""
 
     def check(self, table: LandTable, state: State) -> str | None:
@@ -251,7 +259,8 @@ class IcebergTables:
                 "iceberg-table-unreadable",
                 f"The metadata file {location} of the Iceberg table {target.full_name} does not exist. "
                 "Restore this file from a copy. If no copy exists, rename the table in the metastore, which "
-                "keeps it, and run the command again: the landing creates the table from its log.",
+                "keeps the renamed table, and run the command again. The landing re-creates the table from "
+                "its log.",
             ) from None
         table = self._table(target, location, metadata)
         if reason := iceberg_table.unfit(target, _columns(table.schema()), _partitions(table)):
@@ -261,8 +270,9 @@ class IcebergTables:
             raise Failed(
                 "iceberg-writer-unknown",
                 f"Another program wrote snapshot {snapshot.snapshot_id} of the Iceberg table "
-                f"{target.full_name}, so its changes are not in the log. Read them in this snapshot and keep "
-                "what you need. Then roll the table back to the last snapshot of the landing.",
+                f"{target.full_name}, so its changes are not in the log. Read the changes in this snapshot, "
+                "and copy the rows that you need. Then roll the table back to the last snapshot of the "
+                "landing.",
             )
         return KnownIcebergTable(table, frozenset(self._paths(target, table, snapshot)), time.monotonic())
 
@@ -289,7 +299,7 @@ class IcebergTables:
         )
         if (made := self._load(target)) is None:  # or another one's, who was first
             raise Failed(
-                "catalogue-table-missing", f"{self._metastore()} has no table {target.full_name} any more."
+                "catalogue-table-missing", f"{self._metastore()} no longer has the table {target.full_name}."
             )
         return made
 
@@ -366,8 +376,8 @@ class IcebergTables:
         if has != len(target.files):
             raise Failed(
                 "iceberg-snapshot-inconsistent",
-                f"{target.full_name}: a snapshot would have {count(has, 'file')} instead of "
-                f"{len(target.files):,}, so it was not committed.",
+                f"{target.full_name}: a new snapshot would have {count(has, 'file')} instead of "
+                f"{len(target.files):,}, so the snapshot was not committed.",
             )
 
     def _produce(
@@ -432,8 +442,8 @@ class IcebergTables:
             self._remove(before, table)
         except Exception as error:
             raise Uncleared(
-                f"{target.full_name} is as its log is, but manifests of snapshots that expired stay in "
-                f"{target.properties['write.metadata.path']}: {str(error).rstrip('.')}."
+                f"The table {target.full_name} is complete, but manifest files of expired snapshots could "
+                f"not be removed from {target.properties['write.metadata.path']}: {str(error).rstrip('.')}."
             ) from error
 
     def _remove(self, before: TableMetadata, table: Table) -> None:
@@ -566,7 +576,9 @@ class _StoreIO(FileIO):
 
     def _path(self, uri: str) -> str:
         if not uri.startswith(f"{self._at}/"):
-            raise Failed("iceberg-table-unreadable", f"{uri} is not below {self._at}, where the tables are")
+            raise Failed(
+                "iceberg-table-unreadable", f"{uri} is not below {self._at}, the location of the tables"
+            )
         return uri.removeprefix(f"{self._at}/")
 
 
@@ -623,9 +635,9 @@ def _sentences(target: IcebergTable) -> Iterator[None]:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise Failed(
             "iceberg-table-unreadable",
-            f"The Iceberg table {target.full_name} cannot be read or changed: {lines[0].rstrip('.')}. "
-            "Its files and its log are complete. Run the command again. If it fails again, look for the "
-            "reason in the log of the Hive metastore.",
+            f"The Iceberg table {target.full_name} cannot be read or changed: {lines[0].rstrip('.')}. The "
+            "files and the log of the table are complete. Run the command again. If it fails again, look "
+            "for the reason in the log of the Hive metastore.",
         ) from error
 
 

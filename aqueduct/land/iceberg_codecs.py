@@ -45,14 +45,14 @@ def _bzip2(block: bytes) -> bytes:
     unpacker = bz2.BZ2Decompressor()
     unpacked = unpacker.decompress(block, MOST_BLOCK + 1)
     if len(unpacked) > MOST_BLOCK or not unpacker.eof:
-        raise ValueError(f"a block is truncated, or unpacks to more than {MOST_BLOCK:,} bytes")
+        raise ValueError(f"a block is truncated, or decompresses to more than {MOST_BLOCK:,} bytes")
     return unpacked
 
 
 def _snappy(block: bytes) -> bytes:
     unpacked = codecs.decompress("snappy", block[:-4], MOST_BLOCK)
     if zlib.crc32(unpacked) != int.from_bytes(block[-4:]):
-        raise ValueError("a block is damaged: it does not have the CRC that it tells")
+        raise ValueError("a block is damaged: its CRC does not match its content")
     return unpacked
 
 

@@ -164,8 +164,8 @@ def ahead(table: LandTable, newest: int, state: State) -> str:
     return (
         f"The Iceberg table {table.full_name} has commit {newest}, but its log ends at {state.number}. "
         f"Restore the commits after {state.number} in _land/commits from a copy. If no copy exists, rename "
-        "the table in the metastore, copy the rows that you need from it before the next compaction, and run "
-        "the command again"
+        "the table in the metastore, copy the rows that you need from the renamed table before the next "
+        "compaction, and run the command again"
     )
 
 

@@ -21,8 +21,8 @@ import pyarrow.json as pj
 from aqueduct.kafka.batches.varints import Numbers
 from aqueduct.land.text_conversion import are_text
 
-BYTE_ORDER_MARK = "it begins with a byte order mark; declare strip: [bom] to pass over it"
-ZERO_BYTE = "it ends with a byte of zero; declare strip: [nul] to pass over it"
+BYTE_ORDER_MARK = "it begins with a byte order mark; to remove it, declare strip: [bom]"
+ZERO_BYTE = "it ends with a zero byte; to remove it, declare strip: [nul]"
 BLOCK = 1000  # records: little is read again where one of them is wrong
 OBJECT = r"^[\t\n\r ]*\{"
 _BROKEN = "JSON parse error: "
@@ -106,9 +106,9 @@ class JsonReader:
     ) -> Iterator[tuple[pa.Table, int, int] | WrongRecord]:
         """Yield what was read of a part, in order, and faults; it is divided where it fails."""
         while begin < end:
-            broken, reason = block.first_broken(begin, end), "it isn't UTF-8"
+            broken, reason = block.first_broken(begin, end), "it is not valid UTF-8"
             if broken is None:
-                reason = "it holds more than one value"
+                reason = "it contains more than one value"
                 try:
                     table = self._table(block.text(begin, end))
                     if self._whole(table, begin, end):
@@ -187,7 +187,7 @@ def _begins_as_object(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
 def _no_object(value: bytes) -> str:
     if value.startswith(codecs.BOM_UTF8):
         return BYTE_ORDER_MARK
-    return "it isn't a JSON object"
+    return "it is not a JSON object"
 
 
 def _cut(message: str) -> str:
@@ -212,14 +212,14 @@ def _reason(message: str) -> str:
     if match := _CHANGED.fullmatch(message):
         return f"{_path(match[1])} is of type {match[3]}, not {match[2]}"
     if match := _TWICE.fullmatch(message):
-        return f"{_path(match[1])} is there twice"
+        return f"{_path(match[1])} exists twice"
     if match := _DECIMAL.fullmatch(message):
-        return f"{match[1][:100]} doesn't fit a decimal's digits"
+        return f"{match[1][:100]} has too many digits for the decimal column"
     if match := _NO_DECIMAL.fullmatch(message):
-        return f"{(match[1] or 'empty text')[:100]} isn't a value of type decimal"
+        return f"{(match[1] or 'empty text')[:100]} is not a value of type decimal"
     if match := _NUMBER.fullmatch(message):
-        return f"{match[2][:100]} isn't a value of type {match[1]}"
-    summary = "it isn't JSON" if broken else "a value can't be read"
+        return f"{match[2][:100]} is not a value of type {match[1]}"
+    summary = "it is not JSON" if broken else "a value cannot be read"
     return f"{summary}: {message[:200].rstrip('.')}"
 
 

@@ -201,11 +201,14 @@ def loads(content: bytes | memoryview, number: int, where: str) -> Commit:
     try:
         commit = strict_json.loads(Commit, content)
     except strict_json.Unreadable as error:
-        raise Failed("landing-log-damaged", f"{where} isn't a commit of a table: {error}.") from None
+        raise Failed(
+            "landing-log-damaged", f"{where} is not a commit of a table: {error}. Restore it from a copy."
+        ) from None
     if commit.number != number:
         raise Failed(
             "landing-log-damaged",
-            f"{where} is the commit {commit.number}: it was renamed or replaced. Restore it from a copy.",
+            f"{where} contains the commit {commit.number}, so the file was renamed or replaced. Restore it "
+            "from a copy.",
         )
     return commit
 
@@ -217,13 +220,14 @@ def loads_checkpoint(content: bytes | memoryview, name: str, where: str) -> "Sta
     except strict_json.Unreadable as error:
         raise Failed(
             "landing-checkpoint-damaged",
-            f"{where} isn't a checkpoint of a table: {error}. Move it out of the folder: the log has all of "
-            "it.",
+            f"{where} is not a checkpoint of a table: {error}. Move the file to another folder. The commits "
+            "contain the same information.",
         ) from None
     if checkpoint_path(state.number) != f"{CHECKPOINTS}/{name}":
         raise Failed(
             "landing-checkpoint-damaged",
-            f"{where} is of the commit {state.number}. Move it out of the folder: the log has all of it.",
+            f"{where} is the checkpoint of the commit {state.number}, so the file was renamed. Move the "
+            "file to another folder. The commits contain the same information.",
         )
     return state
 
@@ -236,8 +240,8 @@ def newer(names: Iterable[str], than: int, where: str) -> range:
         missing = min({*whole} - {*numbers})
         raise Failed(
             "landing-log-damaged",
-            f"{where} lacks the commit {missing}, and has {numbers[-1]}: restore it from a copy before you "
-            "land more.",
+            f"{where} lacks the commit {missing}, but contains the commit {numbers[-1]}. Restore the "
+            "missing commit from a copy before you land more records.",
         )
     return whole
 
@@ -312,24 +316,28 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
         if commit.number != number + 1:
             raise Failed(
                 "landing-log-damaged",
-                f"The commit {commit.number} follows {number} in the log; one between is missing.",
+                f"The commit {commit.number} follows the commit {number} in the log, so a commit between "
+                "them is missing.",
             )
         if commit.positions.before != positions:
             raise Failed(
                 "landing-log-damaged",
-                f"The commit {commit.number} begins at other positions than {number} ended.",
+                f"The commit {commit.number} begins at other positions than the end of the commit {number}.",
             )
         for removed in commit.removed:
             if beside.get(ending(removed), live).pop(removed, None) is None:
                 raise Failed(
-                    "landing-log-damaged", f"The commit {commit.number} removes {removed}, which is not live."
+                    "landing-log-damaged",
+                    f"The commit {commit.number} removes {removed}, which is not a current file of "
+                    "the table.",
                 )
         for file in commit.added:
             into = beside.get(ending(file.path), bad) if file.table else live
             if file.path in into:
                 raise Failed(
                     "landing-log-damaged",
-                    f"The commit {commit.number} adds {file.path}, which is live already.",
+                    f"The commit {commit.number} adds {file.path}, which is already a current file of the "
+                    "table.",
                 )
             into[file.path] = file
         number, positions, schema = commit.number, commit.positions.next, commit.schema

@@ -138,7 +138,7 @@ class Metastore:
     def change(self, table: HiveTable, columns: Iterable[HiveColumn], *, cascade: bool) -> None:
         """Give a table these columns, and our properties; with `cascade` each of its partitions, too."""
         if (changed := self._table(table.database, table.name)) is None:
-            raise Failed("catalogue-table-missing", f"{self} has no table {table.full_name} any more.")
+            raise Failed("catalogue-table-missing", f"{self} no longer has the table {table.full_name}.")
         changed.sd.cols = _fields(columns)
         changed.parameters = {**(changed.parameters or {}), **table.properties}
         how = hive.EnvironmentContext(NO_STATISTICS | ({"CASCADE": "true"} if cascade else {}))
@@ -158,14 +158,14 @@ class Metastore:
         with self._locked(table) as lock:
             changed = self._table(table.database, table.name)
             if changed is None or (changed.parameters or {}).get(METADATA) != read:
-                raise Moved(f"Another run changed {table.full_name} in {self} first.")
+                raise Moved(f"Another run changed the table {table.full_name} in {self} first.")
             changed.sd.cols = _fields(table.columns)
             changed.parameters = {**changed.parameters, **table.properties, METADATA: metadata, BEFORE: read}
             how = {**NO_STATISTICS, "expected_parameter_key": METADATA, "expected_parameter_value": read}
             try:  # whoever was away for too long has lost it
                 self._ask(lambda client: client.heartbeat(hive.HeartbeatRequest(lockid=lock)))
             except _Absent:
-                raise Moved(f"The lock of {table.full_name} in {self} was another one's by then.") from None
+                raise Moved(f"This run lost the lock of {table.full_name} in {self}.") from None
             try:  # not twice: by then Hive 4 finds the table changed, by us
                 self._ask(
                     lambda client: client.alter_table_with_environment_context(
@@ -211,12 +211,12 @@ class Metastore:
                 if time.monotonic() - began > (LOCK_SECONDS if is_foreign else OUR_LOCK_SECONDS):
                     raise Failed(
                         "catalogue-table-locked",
-                        f"{self} has {table.full_name} locked for {holder or 'another one'}.",
+                        f"{self} has locked the table {table.full_name} for {holder or 'another program'}.",
                     )
                 time.sleep(LOCK_PAUSE)
                 answer = self._ask(lambda client: client.check_lock(hive.CheckLockRequest(lockid=lock)))
             if answer.state != hive.LockState.ACQUIRED:
-                raise Failed("catalogue-table-locked", f"{self} gives no lock of {table.full_name}.")
+                raise Failed("catalogue-table-locked", f"{self} did not grant a lock of {table.full_name}.")
             yield lock
         except Unanswered:
             raise
@@ -314,19 +314,21 @@ class Metastore:
                 if once and asked:
                     break
             except (hive.NoSuchObjectException, hive.NoSuchLockException) as error:
-                raise _Absent(f"{self} refuses: {_said(error)}.") from None
+                raise _Absent(f"{self} rejected the request: {_said(error)}.") from None
             except hive.AlreadyExistsException as error:
-                raise _Existing(f"{self} refuses: {_said(error)}.") from None
+                raise _Existing(f"{self} rejected the request: {_said(error)}.") from None
             except TApplicationException as error:
                 self._close()
                 raise Failed(
-                    "metastore-unsupported", f"{self} is none of Hive 3.1 or 4: {_said(error)}."
+                    "metastore-unsupported", f"{self} is not a metastore of Hive 3.1 or 4: {_said(error)}."
                 ) from None
             except TException as error:
-                raise Failed("metastore-request-refused", f"{self} refuses: {_said(error)}.") from None
+                raise Failed(
+                    "metastore-request-refused", f"{self} rejected the request: {_said(error)}."
+                ) from None
         raise Away(
-            f"{self} does not answer ({reason}); see that it runs and takes plain Thrift: "
-            "neither Kerberos (SASL) nor TLS is spoken here."
+            f"{self} does not answer ({reason}). Check that the metastore runs, and that it accepts Thrift "
+            "connections without Kerberos (SASL) and without TLS."
         )
 
     def _client(self, seconds: float) -> Any:
@@ -387,7 +389,7 @@ def _columns(fields: Iterable[Any]) -> tuple[HiveColumn, ...]:
 def _said(error: Exception) -> str:
     if isinstance(error, TTransportException):
         if error.type == TTransportException.END_OF_FILE:
-            return "it closed the connection"
+            return "the metastore closed the connection"
         error = error.inner or error
     text = str(getattr(error, "strerror", None) or getattr(error, "message", None) or error)
     return (text.strip() or type(error).__name__).splitlines()[0].rstrip(".")

@@ -88,29 +88,33 @@ class LandFigures:
         of = self._each
         yield OWN.counter("commits", "commits to the table's log", *of(lambda table: table.commits))
         yield OWN.counter("rows", "rows that landed in the table", *of(lambda table: table.rows))
-        yield OWN.counter("late", "rows of the table of late ones", *of(lambda table: table.late))
+        yield OWN.counter("late", "rows that landed in the table of late rows", *of(lambda table: table.late))
         yield OWN.counter("bad", "records that landed in its bad table", *of(lambda table: table.bad))
         filtered = of(lambda table: table.filtered)
-        yield OWN.counter("filtered", "rows that its condition left out", *filtered)
-        yield OWN.counter("files", "files of both", *of(lambda table: table.files))
+        yield OWN.counter("filtered", "rows that its `where` condition skipped", *filtered)
+        yield OWN.counter("files", "files of the table and its bad table", *of(lambda table: table.files))
         yield OWN.counter("bytes", "bytes of these files", *of(lambda table: table.bytes))
         missed = of(lambda table: table.missed)
         yield OWN.counter("missed", "offsets that were deleted before they were read", *missed)
         unopened = of(lambda table: table.unopened)
         yield OWN.counter(
-            "unopened", "offsets that it skipped, in batches that decompress to too much", *unopened
+            "unopened",
+            "offsets that it skipped, because their batches are too large after decompression",
+            *unopened,
         )
         yield OWN.counter("failures", "rounds that failed for the table", *of(lambda table: table.failed))
-        meaning = "when the last round ended, or else the service began, Unix time"
+        meaning = "time of the end of the last round, or of the start of the service, Unix time"
         yield OWN.gauge("round_time", meaning, self._round_time)
         if self._silent:
             silent = [(seconds, {"server": kind}) for kind, seconds in self._silent.items()]
-            meaning = "how long the store, metastore or registry has not answered; 0: it answers"
+            meaning = (
+                "seconds since the last answer of the store, metastore or registry; 0: the server answers"
+            )
             yield OWN.gauge("silent_seconds", meaning, *silent)
         if lag := of(lambda table: table.lag):
             yield OWN.gauge("lag", "offsets that had not landed after its last round", *lag)
         if left_out := of(lambda table: table.left_out):
-            yield OWN.gauge("left_out", "what its last round left out, and named", *left_out)
+            yield OWN.gauge("left_out", "items that its last round skipped", *left_out)
 
     def _each(self, figure: Callable[[TableFigures], int | None]) -> list[tuple[float, prometheus.Labels]]:
         """Return a figure of each table that has it."""

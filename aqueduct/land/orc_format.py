@@ -56,7 +56,7 @@ def inflated(packed: bytes, most: int) -> bytes:
     except zlib.error as error:
         raise ValueError(str(error)) from None
     if len(unpacked) > most or not inflater.eof:
-        raise ValueError(f"a chunk is truncated, or unpacks to more than {most:,} bytes")
+        raise ValueError(f"a chunk is truncated, or decompresses to more than {most:,} bytes")
     return unpacked
 
 
@@ -136,7 +136,7 @@ class OrcTail:
             for index, child in enumerate(_packed_numbers(type_, SUBTYPES)):
                 children += 1
                 if children >= len(types):  # each but the first one is below one other
-                    raise ValueError("its types have more types below them than there are")
+                    raise ValueError("its types refer to more types than the file has")
                 names[child] = fields[index] if fields else names.get(number, "")
         return names
 
@@ -156,7 +156,7 @@ class Packing:
     def of(cls, postscript: ProtoMessage) -> "Packing":
         block = one(postscript, BLOCK, 256 << 10)
         if not 0 < block <= MOST_BLOCK:
-            raise ValueError(f"its chunks can't have {block:,} bytes")
+            raise ValueError(f"its compression block size of {block:,} bytes is not possible")
         return cls(one(postscript, COMPRESSION), block)
 
     def unpacked(self, packed: OrcBytes, most: int = MOST_STREAM) -> bytes:
@@ -174,7 +174,7 @@ class Packing:
             offset += 3 + (header >> 1)
             unpacked += len(chunks[-1])
             if unpacked > most:
-                raise ValueError(f"a stream unpacks to more than {most:,} bytes")
+                raise ValueError(f"a stream decompresses to more than {most:,} bytes")
         if offset > len(packed):
             raise ValueError("it ends within a chunk")
         return b"".join(chunks)

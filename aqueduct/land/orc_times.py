@@ -27,8 +27,8 @@ CARRIED = 999_999  # nanoseconds, above which a second before 1970 is written on
 UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": NANOS}  # in a second
 GREGORIAN = -141_427  # days since 1970: 1582-10-15, the calendar's first
 LOST = range(GREGORIAN - 10, GREGORIAN)  # days that the calendar of Spark's library has not
-LAST_SECOND = "is in the last second before 1970, which readers of ORC take for the one after"
-LOST_DAYS = "is on a day from 1582-10-05 to 1582-10-14, which Spark's reader of ORC doesn't know"
+LAST_SECOND = "is in the last second before 1970, which ORC readers read as the next second"
+LOST_DAYS = "is on a day from 1582-10-05 to 1582-10-14, which Spark's ORC reader does not support"
 TIMESTAMPS = 9  # the field of a column's statistics
 LOW, HIGH = 3, 4  # of these
 ITEMS_OF_ROW = 1_000  # of a file's arrays, on average
@@ -133,7 +133,7 @@ def fault(file_bytes: memoryview, *, rows: int, iceberg: bool) -> str:
     try:
         return next(_faults(file_bytes, rows, iceberg), "")
     except (ValueError, IndexError, KeyError) as error:
-        return f"it isn't laid out as ORC: {error}"
+        return f"it is not a valid ORC file: {error}"
 
 
 def _faults(file_bytes: memoryview, rows: int, iceberg: bool) -> Iterator[str]:
@@ -167,11 +167,11 @@ def _faults(file_bytes: memoryview, rows: int, iceberg: bool) -> Iterator[str]:
                     items -= len(days)
                 if nanos_stream:
                     if ((nanos < 0) | (nanos >= NANOS)).any():
-                        yield f"{name} has a time whose nanoseconds Hive's and Spark's readers refuse"
+                        yield f"{name} has a time whose nanoseconds the readers of Hive and Spark reject"
                     seconds = days + EPOCH
                     days = (seconds - ((seconds < 0) & (nanos > CARRIED))) // 86_400
                 if (days < GREGORIAN).any() and proleptic == iceberg:
-                    yield f"{name} has days before 1582-10-15, which readers take for others"
+                    yield f"{name} has days before 1582-10-15, which readers read as other days"
                 if not iceberg and ((days >= LOST.start) & (days < LOST.stop)).any():
                     yield f"{name} {LOST_DAYS}"
 

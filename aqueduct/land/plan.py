@@ -108,7 +108,7 @@ class _Unread:
             partition = TopicPartition(topic.name, number)
             if end == NO_LEADER:
                 self.left_out.append(
-                    Skipped(str(partition), "it has no leader", "landed-partition-leaderless")
+                    Skipped(str(partition), "the partition has no leader", "landed-partition-leaderless")
                 )
                 continue
             begin = positions.get(str(number), firsts[number])
@@ -126,12 +126,17 @@ class _Unread:
 def _missing(state: State, every: Set[str], takes: Callable[[str], bool]) -> Iterator[Skipped]:
     """Yield the landed topics that are declared, and that the cluster does not have any more."""
     for name in sorted(filter(takes, state.positions.keys() - every)):
-        yield Skipped(f"topic {name}", "it is gone; what landed of it stays", "landed-topic-missing")
+        yield Skipped(
+            f"topic {name}",
+            "the topic no longer exists in the cluster; its rows stay in the table",
+            "landed-topic-missing",
+        )
 
 
 def _recreated(topic: SourceTopic, landed_id: str) -> Skipped:
     reason = (
-        f"it was deleted and re-created: its id is {topic.id}, and the landed topic had the id {landed_id}"
+        f"the topic was deleted and re-created: its topic ID is {topic.id}, but the rows in the table come "
+        f"from the topic ID {landed_id}"
     )
     return Skipped(f"topic {topic.name}", reason, "landed-topic-recreated")
 
@@ -142,13 +147,13 @@ def absent(table: LandTable, state: State, every: Collection[str]) -> LeftOut:
     `every`: the names of all topics that the cluster has.
     """
     names = [name for name in table.named_topics if name not in every and name not in state.positions]
-    reason = "the cluster has no such topic, or the client may not describe it"
+    reason = "the cluster has no topic with this name, or the client may not describe the topic"
     unknown = (Skipped(f"topic {name}", reason, "topic-unknown") for name in names)
     return (*_unmatched(table.unmatched(every)), *unknown)
 
 
 def _unmatched(patterns: Iterable[str]) -> Iterator[Skipped]:
-    reason = "the cluster has no topic whose whole name matches"
+    reason = "no whole topic name of the cluster matches this pattern"
     return (Skipped(f"topics {pattern}", reason, "pattern-matches-nothing") for pattern in patterns)
 
 
@@ -166,12 +171,15 @@ def epochs_to_ask(state: State, topics: Iterable[SourceTopic]) -> dict[TopicPart
 def _truncated(position: int, end: int, epoch_end: int) -> str:
     """Return why a log is not the one that landed up to this position; empty: it is."""
     if end < position:
-        return f"its log ends at {end}, before {position}, up to which it landed: it was truncated"
-    if epoch_end < position:
-        at = f"at {epoch_end}" if epoch_end >= 0 else "at an offset that its leader does not know"
         return (
-            f"its log was truncated {at}, before {position}, up to which it landed, and has grown again: the "
-            "table has records there that the topic lost. `aqueduct land reset` lands it again from there"
+            f"the log was truncated: it ends at offset {end}, but records up to offset {position} have landed"
+        )
+    if epoch_end < position:
+        at = f"at offset {epoch_end}" if epoch_end >= 0 else "at an unknown offset"
+        return (
+            f"the log was truncated {at}, but records up to offset {position} have landed. The table "
+            "contains records that the topic lost. To land the new records from this offset on, run "
+            "`aqueduct land reset`"
         )
     return ""
 
@@ -335,9 +343,13 @@ def next_schema(state: State, declared: Definition, table: LandTable) -> int:
     if stored is None or stored == declared:
         return max(state.schema, 1)
     had, has = ({column.name: column for column in of.columns} for of in (stored, declared))
-    wrong = [f"the column {name} is gone" for name in had if name not in has]
+    wrong = [f"the column {name} was removed" for name in had if name not in has]
     both = [(had[name], has[name]) for name in had if name in has]
-    wrong += [f"{old.name} is {new.type} instead of {old.type}" for old, new in both if old.type != new.type]
+    wrong += [
+        (f"the type of {old.name} is {new.type} instead of {old.type}")
+        for old, new in both
+        if old.type != new.type
+    ]
     wrong += [
         f"{old.name} is read as {new.means} instead of {old.means}"
         for old, new in both
@@ -360,7 +372,7 @@ def next_schema(state: State, declared: Definition, table: LandTable) -> int:
     if wrong:
         raise Refused(
             "table-change-unsupported",
-            f"The table {table.full_name} can't become what is declared: {some(wrong)}. Columns can "
-            "only be added; declare a new table for the rest.",
+            f"The table {table.full_name} cannot be changed as declared: {some(wrong)}. You can only add "
+            "columns. For other changes, declare a new table.",
         )
     return state.schema + 1

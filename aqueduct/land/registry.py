@@ -121,7 +121,7 @@ def schema(registry: SchemaRegistry, id_: int) -> RecordType:
     """
     if kept := cache.get(registry, id_):
         return kept
-    answer = _object(_ask(registry, f"/schemas/ids/{id_}"), "the registry has none of this id")
+    answer = _object(_ask(registry, f"/schemas/ids/{id_}"), "the registry has no schema with this id")
     schema_by_name: dict[str, Schema] = {}
     texts = _Texts()
     text = texts.of(answer)
@@ -150,11 +150,11 @@ class TaskSchemas:
 
     def __call__(self, id_: int) -> RecordType:
         if id_ > MOST_ID:
-            raise WrongSchema(f"no registry has ids over {MOST_ID:,}")
+            raise WrongSchema(f"a schema id cannot be larger than {MOST_ID:,}")
         if self.unknown >= MOST_UNKNOWN and (self.registry, id_) not in _found:
             raise Unasked(
-                f"its schema was not asked for, because {MOST_UNKNOWN} other ids of the same task have no "
-                "schema that can be used: register the schema and run land replay --bad"
+                f"its schema was not requested, because {MOST_UNKNOWN} other schema ids in the same task "
+                "have no usable schema; register the schema, and run aqueduct land replay --bad"
             )
         token = _requests.set(self.requests)
         try:
@@ -174,8 +174,8 @@ def check(registry: SchemaRegistry) -> None:
         schema_types = ()
     if schema_types is not None and not (isinstance(schema_types, list) and AVRO in schema_types):
         raise RegistryAway(
-            f"{registry.url} is no registry of Avro's schemas, by its answer to /schemas/types: name its "
-            "base URL, which for some ends in a path."
+            f"{registry.url} is not a registry of Avro schemas: its answer to /schemas/types is wrong. Set "
+            "the base URL of the registry. The base URL of some registries ends with a path."
         )
 
 
@@ -189,21 +189,23 @@ def _add_references(
     """Add the types of the schemas that one refers to, and of those that they do."""
     references = answer.get("references") or []
     if not isinstance(references, list):
-        raise WrongSchema("its references are no list")
+        raise WrongSchema("its references are not a list")
     for reference in references:
         if not isinstance(reference, dict) or not {"subject", "version"} <= reference.keys():
-            raise WrongSchema("one of its references has no subject and version")
+            raise WrongSchema("one of its references has no subject or no version")
         subject = str(reference["subject"])
         try:
             path = f"/subjects/{quote(subject, safe='')}/versions/{quote(str(reference['version']), safe='')}"
         except UnicodeEncodeError:
-            raise WrongSchema("one of its references has a subject that is no text") from None
+            raise WrongSchema("one of its references has a subject that is not valid text") from None
         if path in seen:
             continue
         seen.add(path)
         if len(seen) > REFERENCES:
-            raise WrongSchema(f"it refers to over {REFERENCES:,} schemas")
-        referenced = _object(_ask(registry, path), f"it refers to {subject}, which the registry has not")
+            raise WrongSchema(f"it refers to more than {REFERENCES:,} schemas")
+        referenced = _object(
+            _ask(registry, path), f"it refers to {subject}, which the registry does not have"
+        )
         text = texts.of(referenced)
         _add_references(registry, referenced, schema_by_name, seen, texts)
         avro_schema.add(text, schema_by_name)
@@ -222,7 +224,8 @@ class _Texts:
             requests.text -= len(text)
         if self.characters > avro_schema.MOST_TEXT:
             raise WrongSchema(
-                f"it has more than {avro_schema.MOST_TEXT:,} characters, with the schemas that it refers to"
+                f"it has more than {avro_schema.MOST_TEXT:,} characters, together with the schemas to which "
+                "it refers"
             )
         return text
 
@@ -231,15 +234,15 @@ def _object(answer: Any, otherwise: str) -> Mapping[str, Any]:
     if answer is None:
         raise WrongSchema(otherwise)
     if not isinstance(answer, dict):
-        raise WrongSchema("the registry's answer is no object")
+        raise WrongSchema("the answer of the registry is not a JSON object")
     return answer
 
 
 def _text(answer: Mapping[str, Any]) -> str:
     if (kind := answer.get("schemaType", AVRO)) != AVRO:
-        raise WrongSchema(f"it is one of {kind}, not of Avro")
+        raise WrongSchema(f"its schema type is {kind}, not Avro")
     if not isinstance(text := answer.get("schema"), str):
-        raise WrongSchema("the registry's answer has no schema")
+        raise WrongSchema("the answer of the registry contains no schema")
     return text
 
 
@@ -255,7 +258,7 @@ def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN
     while True:
         try:
             status, text = _exchange(registry, path)
-            why = f"it answers {status}"
+            why = f"the registry answers with status {status}"
             if status == 200:
                 return _loads(text)
             if (status == 404 and (_error_code(text) in unknown or _is_denied(registry, path))) or (
@@ -268,7 +271,7 @@ def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN
                 if status < 500:
                     ready = True
                     continue
-                why = f"it is not ready: {READY} answers {status}"
+                why = f"the registry is not ready: {READY} answers with status {status}"
         except WrongSchema:
             raise
         except (OSError, HTTPException, ValueError, RecursionError) as error:
@@ -279,15 +282,16 @@ def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN
         passing = status in (0, 404) or status >= 500 or status in PASSING
         if not passing or time.monotonic() >= deadline:
             raise RegistryAway(
-                f"the schema registry {registry.url} can't be used ({why}, asked for {path}), so nothing was "
-                "committed: see that it runs, and that registry_config names who may read it."
+                f"the schema registry {registry.url} cannot be used ({why}; request: {path}), so nothing "
+                "was committed. Check that the registry runs, and that the user in registry_config may read "
+                "schemas."
             )
         time.sleep(PAUSE_SECONDS)
 
 
 def _loads(text: bytes) -> Any:
     if len(text) >= ANSWER_BYTES:
-        raise WrongSchema(f"the registry's answer has {ANSWER_BYTES:,} bytes or more")
+        raise WrongSchema(f"the answer of the registry has {ANSWER_BYTES:,} bytes or more")
     return json.loads(text)
 
 
@@ -296,13 +300,13 @@ def _check_limits() -> None:
     requests = _requests.get()
     if requests and requests.left <= 0:
         raise Unasked(
-            f"its schema was not asked for, because its task had made {MOST_REQUESTS:,} requests to the "
-            "registry: run land replay --bad"
+            f"its schema was not requested, because its task had sent {MOST_REQUESTS:,} requests to the "
+            "registry; run aqueduct land replay --bad"
         )
     if requests and requests.text <= 0:
         raise Unasked(
-            f"its schema was not asked for, because its task had read schemas of {MOST_TEXT:,} characters: "
-            "run land replay --bad"
+            f"its schema was not requested, because its task had read schemas of {MOST_TEXT:,} characters; "
+            "run aqueduct land replay --bad"
         )
 
 

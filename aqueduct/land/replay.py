@@ -108,15 +108,16 @@ def _check(table: LandTable) -> None:
     if table.by_sql:
         raise Refused(
             "table-not-replayable",
-            f"{table.full_name}: SQL has a part in its rows, and a replay has no SQL: let these records land "
-            "again, by land reset, or leave the table out, by --tables.",
+            f"{table.full_name}: the table uses SQL, which a replay does not support. Land these records "
+            "again with aqueduct land reset, or select other tables with --tables.",
         )
     for column in table.columns:
         if column.path[0].startswith(HEADER):
             raise Refused(
                 "table-not-replayable",
-                f"{table.full_name}: its column {column.name} is taken of headers, which the bad table has "
-                "not: let these records land again, by land reset, or leave the table out, by --tables.",
+                f"{table.full_name}: the column {column.name} comes from record headers, but the bad table "
+                "has no headers. Land these records again with aqueduct land reset, or select other tables "
+                "with --tables.",
             )
 
 
@@ -158,8 +159,8 @@ def _waiting_files(table: LandTable, of_table: TableLog, waiting: Set[str]) -> l
     if len(files) < len(waiting):
         raise Failed(
             "table-changed-meanwhile",
-            f"Another run took bad records of {table.full_name} meanwhile, a reset or a replay: run this "
-            "again.",
+            f"Another reset or replay changed the bad records of {table.full_name} at the same time. Run "
+            "the command again.",
         )
     return files
 
@@ -212,7 +213,7 @@ def _count(outcome: ReplayedTable, results: Sequence[TriedFiles]) -> None:
         outcome.left_out += tuple(
             Skipped(
                 path,
-                "it has times before 1677 or after 2262, which Arrow can't read",
+                "the file contains times before 1677 or after 2262, which Arrow cannot read",
                 "table-times-unreadable",
             )
             for path in tried.unread
@@ -294,7 +295,8 @@ def _tried(reader: RowReader, bad: pa.Table, share: ReplayShare, outcome: TriedF
             if rows.table.num_rows + rows.bad.num_rows != len(records):
                 raise Failed(
                     "replayed-records-missing",
-                    f"{share.table.full_name}: a bad record of {partition} became nothing.",
+                    f"{share.table.full_name}: a replay of bad records of {partition} returned fewer rows "
+                    "than records. Nothing was committed.",
                 )
             stay = np.isin(records.offsets, rows.bad.column("k_offset").to_numpy())
             outcome.counts.update(zip(some.column("error").to_pylist(), (~stay).tolist(), strict=True))

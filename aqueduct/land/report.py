@@ -47,18 +47,24 @@ def _lines(table: LandedTable, seconds: float) -> Iterator[str]:
     line += f", {count(table.commits, 'commit')} within {seconds:.1f} s"
     line += f"; {count(table.late, 'late row')}" if table.late else ""
     line += f"; {count(table.bad, 'bad record')}" if table.bad else ""
-    line += f"; {count(table.filtered, 'row')} left out by `where`" if table.filtered else ""
-    line += f"; {count(table.tombstones, 'tombstone')} skipped, as declared" if table.tombstones else ""
+    line += f"; {count(table.filtered, 'row')} excluded by `where`" if table.filtered else ""
+    line += f"; {count(table.tombstones, 'tombstone')} skipped as declared" if table.tombstones else ""
     yield f"{line}."
     for gap in table.gaps:
-        yield f"  Deleted before it was read: {gap.topic_partition}, offsets {gap.start} to {gap.stop - 1}."
+        yield (
+            f"  Deleted in Kafka before the landing read it: {gap.topic_partition}, offsets {gap.start} "
+            f"to {gap.stop - 1}."
+        )
     for skipped in table.unopened[:UNOPENED]:
         yield f"  Skipped: {skipped}."
     if (more := len(table.unopened) - UNOPENED) > 0:
-        yield f"  and {count(more, 'more skipped range')} of such batches; land status lists all of them"
+        yield (
+            f"  and {count(more, 'more skipped range')} of such batches; aqueduct land status lists all "
+            "ranges"
+        )
     yield from _left_out_lines(table.left_out)
     for unseen in table.unseen:
-        none = f"none of {count(unseen.records, 'record')} has a value of {unseen.origin}"
+        none = f"none of {count(unseen.records, 'record')} contains a value for {unseen.origin}"
         yield f"  Warning: column {unseen.column} of {table.table}: {none}."
 
 
@@ -116,23 +122,26 @@ def status_text(tables: Sequence[TableStatus]) -> str:
 def _status_lines(table: TableStatus) -> Iterator[str]:
     line = f"{table.table}: {_size(table)}"
     line += "" if table.late is None else f"; {count(table.late, 'late row')}"
-    line += "" if table.filtered is None else f"; {count(table.filtered, 'row')} left out by `where`"
+    line += "" if table.filtered is None else f"; {count(table.filtered, 'row')} excluded by `where`"
     line += f"; {count(table.bad, 'bad record')}; {count(table.commits, 'commit')}"
-    last = f", the last one at {table.committed}" if table.committed else ": nothing has landed"
-    compacted = f"; compacted last at {table.compacted}" if table.compacted else ""
+    last = f", last commit at {table.committed}" if table.committed else ": nothing has landed"
+    compacted = f"; last compaction at {table.compacted}" if table.compacted else ""
     yield f"{line}{last}{compacted}."
     for partition, progress in sorted(table.partitions.items()):
-        landed = f"landed up to offset {progress.landed:,}" if progress.has_begun else "has not landed yet"
+        landed = f"position {progress.landed:,}" if progress.has_begun else ("nothing has landed yet")
         lag = "lag unknown" if progress.lag is None else f"lag {progress.lag:,}"
-        yield f"  {partition} {landed}; {lag}"
+        yield f"  {partition}: {landed}; {lag}"
     for partition, landed_offset in sorted(table.undeclared.items()):
-        yield f"  {partition} landed up to offset {landed_offset:,}; its topic is no longer declared"
+        yield (
+            f"  {partition}: position {landed_offset:,}; the declaration of the table no longer contains "
+            "this topic"
+        )
     yield from _never_landed_lines(table)
     if table.staged:
-        dead = f"; {_megabytes(table.dead)} of it by runs that were killed, which land compact removes"
-        yield f"  Staged, and not committed: {_megabytes(table.staged)}{dead if table.dead else ''}."
+        dead = f"; {_megabytes(table.dead)} of this is from killed runs, and aqueduct land compact removes it"
+        yield f"  Uncommitted files of runs: {_megabytes(table.staged)}{dead if table.dead else ''}."
     if table.catalogue is not None:
-        yield f"  Hive metastore: {table.catalogue or 'it has all of it'}."
+        yield f"  Hive metastore: {table.catalogue or 'complete'}."
     yield from _left_out_lines(table.left_out)
 
 
@@ -184,35 +193,42 @@ def _verified_lines(table: VerifiedTable) -> Iterator[str]:
     if table.ahead:
         yield f"{table.ahead}."
     if not table.commits:
-        yield f"{table.table}: nothing has landed there."
+        yield f"{table.table}: nothing has landed."
         yield from _left_out_lines(table.left_out)
         return
     where = "in its files" if table.readers else "there"
-    verdict = f"every offset that landed is {where} once" if table.right else "NOT as its topics are"
-    compared = f"{count(table.rows, 'row')} in {count(table.files, 'file')} were compared"
+    verdict = (
+        f"every landed offset exists {where} exactly once"
+        if table.right
+        else ("the table does NOT match its topics")
+    )
+    compared = f"compared {count(table.rows, 'row')} in {count(table.files, 'file')}"
     yield f"{table.table}: {verdict}; {compared}."
     for difference, placed in _differences(table):
         for partition, spans in sorted(placed.items()):
             yield f"  {difference}: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
     for partition, spans in sorted(table.passed.items()):
-        yield f"  Passed over by a reset: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
+        yield f"  Skipped by a reset: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
     yield from _never_landed_lines(table)
     for damaged in table.damaged:
         yield f"  Damaged: {damaged}."
     for path in table.strays:
-        yield f"  Not of the log: {path}: readers of the folder see it, and no commit added it."
+        yield f"  Unknown file: {path}: no commit added this file, but programs that read the folder see it."
     if table.readers:
-        yield f"  Readers may see something else: {table.readers}."
+        yield f"  Readers may see other rows: {table.readers}."
     for skipped in table.left_out:
         yield f"  Not compared: {skipped}."
 
 
 def _never_landed_lines(table: TableStatus | VerifiedTable) -> Iterator[str]:
     for partition, spans in sorted(table.deleted.items()):
-        yield f"  Deleted before it was read: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
+        yield (
+            f"  Deleted in Kafka before the landing read it: {partition}, "
+            f"{count(size(spans), 'offset')}: {_named(spans)}"
+        )
     for partition, spans in sorted(table.unopened.items()):
         offsets = f"{count(size(spans), 'offset')}: {_named(spans)}"
-        yield f"  Skipped, in batches that decompress to too much: {partition}, {offsets}"
+        yield f"  Skipped, because the batches are too large after decompression: {partition}, {offsets}"
 
 
 def _named(spans: Spans) -> str:
@@ -268,13 +284,15 @@ def compacted_text(tables: Sequence[CompactedTable]) -> str:
 
 def _compacted_lines(table: CompactedTable) -> Iterator[str]:
     if not (table.landed or table.failed):
-        yield f"{table.table}: nothing has landed there."
+        yield f"{table.table}: nothing has landed."
         return
     joined = f"{count(table.before, 'file')} became {count(table.after, 'file')}, {table.bytes / 1e6:,.1f} MB"
     outcome = joined if table.before else "no files were joined" if table.failed else "no small files to join"
-    far = f"; {count(table.left, 'file')} with times that can't be read or written here left as they are"
-    gone = f"; {count(table.expired, 'file')} that were replaced earlier went" if table.expired else ""
-    gone += f"; {_megabytes(table.buried)} went that killed runs had staged" if table.buried else ""
+    far = f"; {count(table.left, 'file')} with times that Aqueduct cannot read or write were not changed"
+    gone = f"; removed {count(table.expired, 'file')} that had been replaced earlier" if table.expired else ""
+    gone += (
+        (f"; removed {_megabytes(table.buried)} of uncommitted files of killed runs") if table.buried else ""
+    )
     yield f"{table.table}: {outcome}{far if table.left else ''}{gone}."
     yield from _left_out_lines(table.left_out)
 
@@ -301,17 +319,17 @@ def replayed_text(tables: Sequence[ReplayedTable], *, executed: bool) -> str:
 def _replayed_lines(table: ReplayedTable, executed: bool) -> Iterator[str]:
     every = table.counts.total()
     if not (table.landed or table.failed):
-        yield f"{table.table}: nothing has landed there."
+        yield f"{table.table}: nothing has landed."
     elif not (every or table.failed or table.left_out):
-        yield f"{table.table}: there are no bad records."
+        yield f"{table.table}: the table has no bad records."
     elif every:
         fit = "are rows now" if executed else "would be rows now"
-        late = f", {table.late:,} of them late ones" if table.late else ""
+        late = f", {table.late:,} of them late rows" if table.late else ""
         bad = count(every, "bad record")
-        yield f"{table.table}: {table.fit:,} of {bad} {fit}{late}; {table.stay:,} stay bad."
+        yield f"{table.table}: {table.fit:,} of {bad} {fit}{late}; {table.stay:,} remain bad records."
     errors = _by_error(table)
     for error, (records, fits) in errors[:ERRORS]:
-        yield f"  {fits:,} of {records:,} fit: {error}"
+        yield f"  {fits:,} of {records:,} records with this error now match: {error}"
     if len(errors) > ERRORS:
         yield f"  and {len(errors) - ERRORS} more errors"
     yield from _left_out_lines(table.left_out)
@@ -354,13 +372,16 @@ def reset_text(tables: Sequence[ResetTable], *, executed: bool) -> str:
 def _reset_lines(table: ResetTable) -> Iterator[str]:
     if not table.failed:
         go = f"{count(table.rows, 'row')} and {count(table.bad, 'bad record')}"
-        go += f", and {count(table.filtered, 'row')} left out by `where`" if table.filtered else ""
-        yield f"{table.table}: {go} {'went' if table.done else 'go'}, out of {count(table.files, 'file')}."
+        go += f", and {count(table.filtered, 'row')} excluded by `where`" if table.filtered else ""
+        yield (
+            f"{table.table}: {go} {'were removed' if table.done else 'would be removed'} from "
+            f"{count(table.files, 'file')}."
+        )
     for partition, move in sorted(() if table.failed and not table.done else table.moves.items()):
-        next_ = "before offset {:,} was next" if table.done else "now offset {:,} is next"
-        instead = "nothing of it has landed" if move.before is None else f"where {next_.format(move.before)}"
-        skipped = f"; offsets {move.never[0]:,} to {move.never[1]:,} never land" if move.never else ""
-        yield f"  {partition} lands on from offset {move.to:,}, {instead}{skipped}"
+        verb, when = ("was", "before") if table.done else ("would be", "now")
+        before = "none" if move.before is None else f"{move.before:,}"
+        skipped = f"; offsets {move.never[0]:,} to {move.never[1]:,} will not land" if move.never else ""
+        yield f"  {partition}: the position {verb} set to {move.to:,} ({when}: {before}){skipped}"
     yield from _left_out_lines(table.left_out)
 
 

@@ -36,8 +36,8 @@ from aqueduct.work.workers import Workers
 
 TASK_BYTES = 256 << 20  # of files that a task reads
 COMPACTED = (
-    "it is compacted, so rows whose records it has no more would go for good; declare a new table, which "
-    "lands what there is"
+    "the topic is compacted, so the reset would permanently remove rows whose records no longer exist in "
+    "the topic; declare a new table, which lands the present records"
 )
 KEYS = ["k_topic", "k_partition", "k_offset"]
 
@@ -148,9 +148,12 @@ def _targets(client: Client, order: LandOrder, to: Offsets | int, states: list[S
         asked = {topic for topic, _ in to}
         for name in sorted(asked - names):
             if name in topics:
-                raise Refused("topic-not-landed", f"None of these tables takes the topic {name}.")
+                raise Refused(
+                    "topic-not-landed",
+                    f"No selected table lands the topic {name}. Check --to-offsets and --tables.",
+                )
             raise Refused(
-                "topic-unknown", f"The {order.end} has no topic {name}: nothing of it can land again."
+                "topic-unknown", f"The {order.end} has no topic {name}, so its records cannot land again."
             )
         names = asked
     taken = [topics[name] for name in sorted(names)]
@@ -183,11 +186,16 @@ def _not_by_time(
 ) -> Iterator[tuple[str, Skipped]]:
     """Yield topics that are left alone where a time is given, and why."""
     for name in sorted(filter(table.takes, state.positions.keys() - every)):
-        yield name, Skipped(f"topic {name}", "it is gone", "landed-topic-missing")
+        yield (
+            name,
+            Skipped(f"topic {name}", "the topic no longer exists in the cluster", "landed-topic-missing"),
+        )
     for topic in topics:
         landed = state.positions.get(topic.name, {})
         if landed and str(topic.id) != state.topic_ids[topic.name]:
-            reason = "it was deleted and re-created: pass an offset of each partition"
+            reason = (
+                "the topic was deleted and re-created; pass an offset of each partition with --to-offsets"
+            )
             yield topic.name, Skipped(f"topic {topic.name}", reason, "landed-topic-recreated")
         elif any(
             logs[partition].compacted and to[partition] < landed.get(str(partition.partition), 0)
@@ -199,13 +207,14 @@ def _not_by_time(
 def _check(offset_by_partition: Offsets, logs: Logs) -> None:
     for partition, offset in offset_by_partition.items():
         if partition not in logs:
-            raise Refused("partition-unknown", f"{partition} is not there: its topic has fewer partitions.")
+            raise Refused("partition-unknown", f"{partition} does not exist: its topic has fewer partitions.")
         log = logs[partition]
         if not log.start <= offset <= log.end:
             raise Refused(
                 "reset-offset-unavailable",
-                f"{partition} has offsets {log.start} to {log.end}, and not {offset}: what its topic has no "
-                "more can't land again, so it stays in the table.",
+                f"{partition} has the offsets {log.start} to {log.end}, but not {offset}. Records that the "
+                "topic no longer has cannot land again, so their rows stay in the table. Pass an offset in "
+                "this range.",
             )
 
 
@@ -223,8 +232,8 @@ def _target(state: State, topics: Iterable[Topic], to: Offsets, logs: Logs) -> _
             if landed and lacking:
                 raise Refused(
                     "landed-topic-recreated",
-                    f"The topic {topic.name} was deleted and re-created: pass an offset of each of its "
-                    f"partitions, also of {lacking[0]}.",
+                    f"The topic {topic.name} was deleted and re-created. Pass an offset of each partition, "
+                    f"also of {lacking[0]}.",
                 )
             topic_ids[topic.name] = str(topic.id)
             positions = {str(partition.partition): logs[partition].start for partition in lacking}
@@ -243,7 +252,7 @@ def _target(state: State, topics: Iterable[Topic], to: Offsets, logs: Logs) -> _
             if same and offset < reached:
                 if logs[partition].compacted:
                     raise Refused(
-                        "landed-topic-compacted", f"The topic {topic.name} can't land again: {COMPACTED}."
+                        "landed-topic-compacted", f"The topic {topic.name} cannot land again: {COMPACTED}."
                     )
                 goes[partition] = offset
     return _ResetTarget(next=after, topic_ids=topic_ids, moves=moves, goes=goes, left_out=())
@@ -295,8 +304,8 @@ def _reset(
         of_table.discard(staging)
         raise Failed(
             "table-changed-meanwhile",
-            f"{table.full_name} was landed or compacted meanwhile, so nothing of it was reset: stop its "
-            "landing, and run this again.",
+            f"{table.full_name} was changed by a landing or a compaction at the same time, so the table was "
+            "not reset. Stop the landing of the table, and run the command again.",
         ) from None
     outcome.done = True
     of_table.publish(staging)
@@ -324,8 +333,8 @@ def cut_files(share: CutShare) -> list[CutFile]:
         except MissingObject:
             raise Failed(
                 "table-changed-meanwhile",
-                f"{file.path} of {share.table.full_name} was replaced meanwhile, or is missing: run it "
-                "again, while nothing else changes the table.",
+                f"{file.path} of {share.table.full_name} was replaced by another run, or is missing. Run "
+                "the command again while no other run changes the table.",
             ) from None
         goes = _goes(orc.read_table(pa.BufferReader(content), columns=KEYS), share.starts)
         if not (gone := pc.sum(goes).as_py() or 0):
@@ -351,14 +360,14 @@ def _stage(
     except pa.ArrowInvalid as error:
         raise Failed(
             "table-times-unreadable",
-            f"{file.path} of {share.table.full_name} can't be rewritten, for it has times before 1677 or "
-            f"after 2262: {error}.",
+            f"{file.path} of {share.table.full_name} cannot be rewritten, because the file contains times "
+            f"before 1677 or after 2262: {error}.",
         ) from None
     except Unwritable as error:
         raise Failed(
             "table-file-misread",
-            f"{file.path} of {share.table.full_name} cannot be rewritten: {error}. Set the table back to the "
-            "first offset in that file.",
+            f"{file.path} of {share.table.full_name} cannot be rewritten: {error}. Reset the table to the "
+            "first offset in this file.",
         ) from None
     name = share.staging.file_name(share.share, number, "-reset")
     at_folder, ending = file.path.rpartition("/")[0], log.ending(file.path)

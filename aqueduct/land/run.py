@@ -272,8 +272,8 @@ class Lander:
                 ]:
                     raise Refused(
                         "topic-unknown",
-                        f"{table.full_name}: the {self._order.end} has no topic {some(absent)}; create it, "
-                        "or declare another one.",
+                        f"{table.full_name}: the {self._order.end} has no topic {some(absent)}. Create the "
+                        "topic, or declare another topic.",
                     )
             names = [name for name in topics if any(table.takes(name) for table in tables)]
             taken = survey.source_topics(client, topics, names)
@@ -408,7 +408,7 @@ class Lander:
             with connect(self._order.end, CLIENT) as client:
                 groups.commit(client, GROUP + name, positions)
         except (Failed, KafkaError) as error:
-            reason = f"the position could not be committed: {str(error).rstrip('.')}"
+            reason = f"the position could not be committed as offsets of this group: {str(error).rstrip('.')}"
             outcome.left_out += (Skipped(f"group {GROUP}{name}", reason, "landing-position-not-committed"),)
         else:
             self._shown[name] = positions

@@ -147,8 +147,8 @@ def _computed(frame: DataFrame, table: LandTable) -> DataFrame:
     if several := [step for step in STEP.findall(plan) if step.startswith(MANY_ROWS)]:
         raise Refused(
             "landing-sql-invalid",
-            f"{where}: an expression needs more than one row ({several[0]}); write expressions over the "
-            "columns of one row.",
+            f"{where}: an expression needs more than one row ({several[0]}); write an expression that uses "
+            "only the columns of one row.",
         )
     return computed
 
@@ -168,7 +168,7 @@ def _tried(frame: DataFrame, expression: str, type_: str, where: str) -> SqlColu
         has = own_type.simpleString()
         raise Refused(
             "landing-sql-invalid",
-            f"{where}: it is of type {has}, not {type_}; write cast({expression} as {type_}).",
+            f"{where}: the expression has the type {has}, not {type_}; write cast({expression} as {type_}).",
         )
     utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
     value = utils.expression(struct(expr(expression).cast(type_).alias("v"))._jc)
@@ -177,7 +177,7 @@ def _tried(frame: DataFrame, expression: str, type_: str, where: str) -> SqlColu
 
 def _said(error: AnalysisException | ParseException) -> str:
     """Return Spark's sentence without its plan."""
-    first = next(filter(None, str(error).splitlines()), "Spark can't read it")
+    first = next(filter(None, str(error).splitlines()), "Spark cannot parse the expression")
     return first.partition(" SQLSTATE")[0].rstrip(" .;") + "."
 
 
@@ -304,7 +304,7 @@ def _landed(table: LandTable, batch: pa.RecordBatch) -> TableRows:
     if table.filtered:
         where = column_by_name[WHERE]
         _fault(
-            reason_by_row, mask(where.is_null()), f"the condition can't be computed: {table.filtered.where}"
+            reason_by_row, mask(where.is_null()), f"the condition cannot be evaluated: {table.filtered.where}"
         )
         out = mask(where.is_valid()) & ~mask(pc.struct_field(where, "v").fill_null(False))
     schema = rows.schema(table)
@@ -316,7 +316,7 @@ def _landed(table: LandTable, batch: pa.RecordBatch) -> TableRows:
         _fault(
             reason_by_row,
             mask(value.is_null()) & ~out,
-            f"{column.name} can't be computed: {column.expression}",
+            f"{column.name} cannot be computed: {column.expression}",
         )
         _fault(reason_by_row, beyond & ~out, f"{column.name} is outside of the years 1 to 9999")
         for reason, unwritable in orc_times.unwritable_rows(computed, iceberg=False).items():

@@ -64,7 +64,7 @@ def committed(objects: Objects, table: str, file: AddedFile) -> memoryview:
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise Failed(
             "table-file-damaged",
-            f"{file.path} is not what was committed: its digest is another one. Run land verify.",
+            f"{file.path} was changed after its commit: its digest differs. Run aqueduct land verify.",
         )
     return content
 
@@ -96,16 +96,17 @@ class TableLog:
                 for entry in self._objects.list(folder(name)):
                     raise Refused(
                         "table-folder-taken",
-                        f"The folder of the new table {name} in {self._objects.url} has files that no "
-                        f"landing made, such as {entry.path}: take another name, or move them away.",
+                        f"The folder of the new table {name} in {self._objects.url} contains files that no "
+                        f"landing wrote, such as {entry.path}. Declare another table name, or move these "
+                        "files to another folder.",
                     )
             try:
                 self._objects.create(owner_path, content)
             except Exists:
                 raise Refused(
                     "table-folder-taken",
-                    f"The folder of {name} in {self._objects.url} belongs to another landing, by its "
-                    f"{OWNER}: name another table.",
+                    f"The folder of {name} in {self._objects.url} belongs to another landing, as its file "
+                    f"{OWNER} shows. Declare another table name.",
                 ) from None
         self.owned = True
 
@@ -153,7 +154,8 @@ class TableLog:
                 content = self._objects.read(newest, at_most=MOST_LOG_BYTES)
             except DamagedObject as error:
                 raise Failed(
-                    "landing-checkpoint-damaged", f"{error} Move it out of the folder: the log has all of it."
+                    "landing-checkpoint-damaged",
+                    f"{error} Move the file to another folder. The commits contain the same information.",
                 ) from None
             self.state = log.loads_checkpoint(content, newest.rpartition("/")[2], where)
             self.newest = self._load(self.state.number)
@@ -212,15 +214,15 @@ class TableLog:
         if len(content) > MOST_LOG_BYTES:
             raise Failed(
                 "landing-commit-too-large",
-                f"Commit {commit.number} of {self.table} would have {len(content):,} bytes, and at most "
-                f"{MOST_LOG_BYTES:,} can be read again. Nothing was committed: it adds {len(commit.added):,} "
-                f"files and removes {len(commit.removed):,}. Run land compact first.",
+                f"Commit {commit.number} of {self.table} would have {len(content):,} bytes, more than the "
+                f"limit of {MOST_LOG_BYTES:,} bytes. The commit would add {len(commit.added):,} files and "
+                f"remove {len(commit.removed):,}. Nothing was committed. Run aqueduct land compact first.",
             )
         try:
             self._objects.create(f"{self._folder}/{log.path(commit.number)}", content)
         except Exists:
             if commit.kind != LAND or self._load(commit.number).kind in (COMPACT, REPLAY):
-                raise Overtaken(f"Commit {commit.number} of {self.table} was another one's.") from None
+                raise Overtaken(f"Another run wrote the commit {commit.number} of {self.table}.") from None
             raise self._lost() from None
         self.state, self.newest = after, commit
 
@@ -232,8 +234,9 @@ class TableLog:
         if None in _at_once(self._objects.head, places):
             raise Failed(
                 "staged-files-missing",
-                f"What was staged for {self.table} is gone: this run stood still for hours, and a compaction "
-                "took it for dead. Nothing of it was committed; run it again.",
+                f"The uncommitted files of this run for {self.table} no longer exist: the run was suspended "
+                "for hours, and a compaction removed the files. Nothing was committed. Run the command "
+                "again.",
             )
 
     def discard(self, staging: Staging) -> None:
@@ -283,14 +286,16 @@ class TableLog:
         """Raise Overtaken if the log says that a file was replaced; else Failed: it is missing."""
         if any(file.path == path for file in self.read().files):
             raise Failed(
-                "table-file-missing", f"{path} of {self.table} was committed and is missing. Run land verify."
+                "table-file-missing",
+                f"The committed file {path} of {self.table} is missing. Run aqueduct land verify.",
             )
-        raise Overtaken(f"Another run that changes {self.table} took the same files.")
+        raise Overtaken(f"Another run changed the same files of {self.table}.")
 
     def _lost(self) -> Lost:
         return Lost(
-            f"Another lander committed to {self.table} first, or a reset did, so this one did not land what "
-            "it had read. Run it again, and let only one at a time land a table."
+            f"Another landing or a reset committed to {self.table} first, so this run did not land the "
+            "records that it had read. Run the command again. Let only one landing at a time write to a "
+            "table."
         )
 
     def publish(self, mine: Staging | None = None) -> None:

@@ -34,7 +34,7 @@ def parse(name: str, where: str) -> pa.DataType:
         if pa.types.is_list(item_type):
             raise Refused(
                 "landing-declaration-invalid",
-                f"{where}: {name} isn't a type of a column; an array holds scalars.",
+                f"{where}: {name} is not a column type; the items of an array must have a scalar type.",
             )
         return pa.list_(item_type)
     if match := _DECIMAL.fullmatch(text):
@@ -42,15 +42,14 @@ def parse(name: str, where: str) -> pa.DataType:
         if not 1 <= precision <= DIGITS or scale > precision:
             raise Refused(
                 "landing-declaration-invalid",
-                f"{where}: {name} isn't a type; a decimal has 1 to {DIGITS} digits, some behind the point.",
+                f"{where}: {name} is not a valid type; a decimal has 1 to {DIGITS} digits, and not more "
+                "digits after the decimal point than in total.",
             )
         return pa.decimal128(precision, scale)
     if text in SCALARS:
         return SCALARS[text]
     names = ", ".join([*SCALARS, "decimal(P,S)", "array<...>"])
-    raise Refused(
-        "landing-declaration-invalid", f"{where}: {name} isn't a type of a column; there are {names}."
-    )
+    raise Refused("landing-declaration-invalid", f"{where}: {name} is not a column type; use one of {names}.")
 
 
 def hive(type_: pa.DataType) -> str:

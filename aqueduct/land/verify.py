@@ -51,7 +51,7 @@ TASK_BYTES = 256 << 20  # of files that a task reads
 TASK_OFFSETS = 2_000_000
 PATIENCE, AGAIN = 30, 1  # seconds: for a lander that has committed and not told the catalogue yet
 
-REMEDY = "set the table back to the file's first offset (land reset), and its records land again"
+REMEDY = "to land its records again, reset the table to the first offset of the file with aqueduct land reset"
 
 OwnOffsets = dict[TopicPartition, list[Numbers]]
 
@@ -194,7 +194,7 @@ def _read_table(
         ]
         found_later = _read(location, again, state, runner)
         in_table.join(found_later)
-        reason = "the store has no object of that name"
+        reason = "the store has no object with this name"
         in_table.left_out += tuple(
             Skipped(placed_file.paths[-1], reason, "table-file-missing") for placed_file in found_later.gone
         )
@@ -238,7 +238,7 @@ def _not_opened(in_topic: Found, in_table: Found) -> Iterator[Skipped]:
         own = offset_sets.spans_of(in_table.pieces.get(partition, ()))
         if spans := offset_sets.without(spans, own):
             offsets = f"{count(offset_sets.size(spans), 'offset')} from {spans[0][0]} to {spans[-1][1]}"
-            reason = "their batches decompress to too much to be opened"
+            reason = "their batches are too large after decompression"
             yield Skipped(f"{partition}, {offsets}", reason, Unopened.id)
 
 
@@ -288,7 +288,10 @@ def _otherwise(
         reason = f"Hive metastore: {lacks}" if catalogue and (lacks := catalogue.lacks(table, state)) else ""
         if unnamed := of_table.unnamed():
             files = count(unnamed, "file")
-            reason = f"{files} of commit {state.number} without a name yet: run land or land compact"
+            reason = (
+                f"{files} of commit {state.number} are not published yet; run aqueduct land or aqueduct "
+                "land compact"
+            )
         if not reason:
             return ""
         if time.monotonic() > until:
@@ -387,10 +390,10 @@ def _content(objects: Objects, placed: PlacedFile) -> memoryview:
 
 def _own_columns(content: memoryview, file: AddedFile) -> pa.Table:
     if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise _Damaged("it is not what was committed: its digest is another one")
+        raise _Damaged("the file was changed after its commit: its digest differs")
     table = orc.read_table(pa.BufferReader(content), columns=["k_topic", "k_partition", "k_offset"])
     if table.num_rows != file.rows:
-        raise _Damaged(f"it has {table.num_rows} rows instead of {file.rows}")
+        raise _Damaged(f"the file has {table.num_rows} rows instead of {file.rows}")
     return table
 
 

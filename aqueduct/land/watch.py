@@ -112,7 +112,7 @@ def _report(watched: Sequence[WatchedServer], outages: Outages, figures: LandFig
         for outage in changes.begun:
             print(f"aqueduct: {_silence(titles, outage, now).labelled}", file=sys.stderr, flush=True)
         for outage in changes.ended:
-            print(f"{titles[outage.server]} answers again, after {now - outage.since:.0f} s.", flush=True)
+            print(f"{titles[outage.server]} answers again after {now - outage.since:.0f} s.", flush=True)
         ended.wait(LOOK_SECONDS)
 
 
@@ -120,5 +120,6 @@ def _silence(titles: dict[str, str], outage: Outage, now: float) -> Failed:
     return Failed(
         "land-server-silent",
         f"{titles[outage.server]} has answered no request for {now - outage.since:.0f} s: {outage.reason}. "
-        "The lag is unknown until it answers. See that it runs, and that this host reaches it.",
+        "The lag is unknown until the server answers. Check that the server runs, and that this host can "
+        "reach it.",
     )

@@ -39,7 +39,7 @@ def create(settings: Create) -> Created:
         ages = dict(silence.ages(client, raw, group)) if limit is not None else {}
         unheard += [_stale(topic, age, limit) for topic, age in ages.items() if _is_stale(age, limit)]
         fresh = [
-            f"{AS_OF} {age} s ago, the newest announcement of raw topic {topic} that dedup has read."
+            (f"{AS_OF} now, the newest announcement of raw topic {topic} that dedup has read is {age} s old.")
             for topic, age in ages.items()
             if not _is_stale(age, limit)
         ]
@@ -48,13 +48,13 @@ def create(settings: Create) -> Created:
     left_out += [sentence for partition in sorted(ledger) for sentence in _lost(ledger[partition])]
     if not ledger:
         left_out.append(
-            f"The ledger in {settings.topic} has no entry: nothing has crossed yet, or dedup has not run, so "
-            "what is missing is not known."
+            f"The ledger in {settings.topic} has no entry, so it is unknown which offsets are missing. No "
+            "record has arrived yet, or dedup has not run."
         )
     elif not raw:
         left_out.append(
-            f"Dedup has committed nothing as group {group} for so long that Kafka forgot it, so what is "
-            "missing since then is not known. See that dedup runs."
+            f"The consumer group {group} of dedup has no committed offsets, because Kafka deletes old "
+            "offsets. It is unknown which later offsets are missing. Check that dedup runs."
         )
     return Created(
         bundle=bundle.dumps(resend_bundle),
@@ -69,10 +69,10 @@ def _is_stale(age: int | None, limit: int | None) -> bool:
 
 
 def _stale(topic: str, age: int | None, limit: int | None) -> str:
-    newest = "dedup has read no announcement" if age is None else f"the newest one is {age} s old"
+    newest = "dedup has read no announcement" if age is None else f"the newest announcement is {age} s old"
     return (
-        f"Announcements of raw topic {topic} are not fresh: {newest}, and the limit is {limit} s. What the "
-        "source has had since then is not known. See that both ends of the link and dedup run."
+        f"Announcements of raw topic {topic} are too old: {newest}, and the limit is {limit} s. Later "
+        "records of the source are unknown. Check that both ends of the link and dedup run."
     )
 
 
@@ -80,13 +80,13 @@ def _lost(partition: LedgerPartition) -> Iterator[str]:
     for topic_id, spans in partition.lost.items():
         now = partition.current is not None and topic_id == partition.current.topic_id
         loss = (
-            "deleted at the source before it could be sent"
+            "deleted at the source before the link could send them"
             if now
-            else f"of the topic that had the name before, with the id {topic_id}"
+            else f"of the deleted topic with the same name and the topic ID {topic_id}"
         )
         ranges = ", ".join(f"{first} to {last}" for first, last in spans[:10])
         more = ", ..." if len(spans) > 10 else ""
         yield (
-            f"{partition.topic}-{partition.partition}: {count(size(spans), 'offset')} lost for good, {loss}: "
-            f"{ranges}{more}."
+            f"{partition.topic}-{partition.partition}: {count(size(spans), 'offset')} permanently lost, "
+            f"{loss}: {ranges}{more}."
         )

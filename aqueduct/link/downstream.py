@@ -81,14 +81,16 @@ def run(settings: Downstream, stopping: Event, publish: Callable[[DownstreamFigu
     receiver_keys = [load(ReceiverKey, path) for path in settings.private_key_files]
     sender_keys = [load(SenderPublicKey, path) for path in settings.sender_public_key_file]
     if not settings.state_dir.is_dir():
-        raise Refused("link-state-folder-missing", f"stateDir {settings.state_dir} is not there.")
+        raise Refused(
+            "link-state-folder-missing", f"The folder of stateDir {settings.state_dir} does not exist."
+        )
     if settings.mac:
         check_card(settings.mac, settings.nic)
     lock = settings.state_dir / f"link-{settings.link}.lock"
     with held(
         lock,
-        f"Another receiving end of link {settings.link} runs with stateDir {settings.state_dir}, and what "
-        "one took the other would take again: stop it, or give each its own stateDir.",
+        f"Another receiving end of link {settings.link} runs with stateDir {settings.state_dir}, so records "
+        "could be accepted twice. Stop the other receiving end, or set a separate stateDir for each.",
     ):
         _run(settings, receiver_keys, sender_keys, stopping, publish)
 
@@ -113,16 +115,18 @@ def _run(
             partitions = _partitions(client, settings.raw_topic)
             limit = _limit(client, settings)
     except Stopped as error:
-        log.warning("%s Nothing was received.", error)
+        log.warning("%s No data were received.", error)
         return
     producer = Producer(_producer(settings, limit))
     if settings.raw_topic is None:
-        log.warning("mode=record: records arrive at least once, in no order, and without a ledger")
+        log.warning(
+            "mode=record: records arrive at least once and in any order, and no ledger lists missing records"
+        )
     kept = fd_store.take()
     endpoint = _endpoint(settings, kept.get(SOCKET))
     figures = DownstreamFigures(receiver=receiver, socket=endpoint)
     publish(figures)
-    log.info("listening at %s:%d as link %d", settings.target_ip, settings.target_port, settings.link)
+    log.info("listening on %s:%d as link %d", settings.target_ip, settings.target_port, settings.link)
     receiving = _Receiving(settings, figures, producer, partitions, memory)
     if UNFINISHED in kept:
         receiving.resume(kept[UNFINISHED])
@@ -216,7 +220,10 @@ class _Receiving:
         try:
             self._take(self._receiver.resume(state.loads_unfinished(content), time.monotonic()))
         except (ValueError, struct.error):
-            log.warning("what was not finished before can't be read, and is a gap unless it comes again")
+            log.warning(
+                "the unfinished data of the previous process cannot be read, so their records are "
+                "missing until they are sent again"
+            )
 
     def _leave_unfinished(self) -> None:
         with os.fdopen(os.memfd_create(UNFINISHED), "wb") as file:  # it is in the clear: never on a disk
@@ -275,9 +282,9 @@ class _Receiving:
         self._figures.settled_bytes += len(record.value)
         if times := self._seldom.due(("foreign", topic), 1, time.monotonic()):
             log.error(
-                "topic %s comes over the link and does not cross it, so nothing of it is written (%d times "
-                "since the last report): check that both ends have the link's topics, and who has the "
-                "sender's key",
+                "the link received records of topic %s, which is not a topic of this link; these records "
+                "are not written (%d times since the last report). Check that both ends have the same "
+                "topics, and whether the private key of the sender is compromised",
                 topic[:MOST_NAME], times,
             )  # fmt: skip
 
@@ -322,8 +329,9 @@ class _Receiving:
         self._figures.refused += 1
         if times := self._seldom.due(("unread", key.topic, key.partition), 1, time.monotonic()):
             log.error(
-                "%s-%d: offsets %d to %d are not written, for they can't be read: %s (%d times since the "
-                "last report); find out who produces them, and who has the sender's key",
+                "%s-%d: offsets %d to %d are not written, because they cannot be read: %s (%d times since "
+                "the last report). Find out which client produces these records, and whether the private "
+                "key of the sender is compromised",
                 key.topic, key.partition, first, last, error, times,
             )  # fmt: skip
 
@@ -366,8 +374,9 @@ class _Receiving:
                 self._producer.purge()
                 raise Failed(
                     "raw-records-not-written",
-                    f"Kafka takes nothing: {count(left, 'record')} that had arrived are not written. What "
-                    "they hold stays a gap in the ledger: send it again.",
+                    f"Kafka accepts no records: {count(left, 'record')} that had arrived were not written. "
+                    "The ledger lists their offsets as missing. Send the missing offsets again with "
+                    "aqueduct diode resend.",
                 )
 
     def _refused(self, message: Message, error: KafkaError) -> None:
@@ -380,16 +389,16 @@ class _Receiving:
             return
         if key is None:
             log.error(
-                "%s-%s does not take what arrives: %s (%d times since this was last said)",
+                "%s-%s rejected records that arrived: %s (%d times since the last report)",
                 topic, partition, error.str(), times,
             )  # fmt: skip
             return
         too_large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE
         log.error(
-            "%s-%d: offsets %d to %d are not in raw topic %s, and stay a gap: %s (%d times since this was "
-            "last said); %s, and send them again",
+            "%s-%d: offsets %d to %d are not in raw topic %s, and the ledger lists them as missing: %s (%d "
+            "times since the last report). To correct this: %s. Then send the missing offsets again",
             key.topic, key.partition, key.first, key.last, topic, error.str(), times,
-            _raise_limit(topic, self._needed) if too_large else "correct that",
+            _raise_limit(topic, self._needed) if too_large else "correct the cause in this message",
         )  # fmt: skip
 
 
@@ -421,21 +430,21 @@ def _limit(client: Client, settings: Downstream) -> int | None:
         limit = int(setting_if_there(client, [topic], "max.message.bytes")[topic])
     except TopicAuthorizationFailedError:
         log.warning(
-            "the max.message.bytes of raw topic %s can't be checked, and should be %d at least: allow "
-            "DescribeConfigs there",
+            "max.message.bytes of raw topic %s cannot be checked, and must be at least %d: grant "
+            "DescribeConfigs on this topic",
             topic, needed,
         )  # fmt: skip
         return None
     if limit < FRAME_BYTES + FRAME_OVERHEAD:
         raise Refused(
             "raw-topic-limit-small",
-            f"Raw topic {topic} has max.message.bytes={limit}, and what crosses comes in frames of up to "
-            f"{FRAME_BYTES + FRAME_OVERHEAD}: {_raise_limit(topic, needed)}",
+            f"Raw topic {topic} has max.message.bytes={limit}, but the frames of the link have up to "
+            f"{FRAME_BYTES + FRAME_OVERHEAD} bytes. Run {_raise_limit(topic, needed)}",
         )
     if limit < needed:
         log.warning(
-            "raw topic %s has max.message.bytes=%d, and largestRecord %d takes %d: what is larger will not "
-            "get in, and stay a gap. If there are such records: %s",
+            "raw topic %s has max.message.bytes=%d, but largestRecord %d needs %d. Larger frames are not "
+            "written, and the ledger lists their offsets as missing. If the source has such records, run %s",
             topic, limit, settings.largest_record, needed, _raise_limit(topic, needed),
         )  # fmt: skip
     return limit
@@ -464,7 +473,7 @@ def _partitions(client: Client, topic: str | None) -> int:
         return 0
     topics = client.topics([topic])
     if topic not in topics:
-        raise Refused("topic-unknown", f"The {client.end} has no raw topic {topic}: create it first.")
+        raise Refused("topic-unknown", f"The {client.end} has no raw topic {topic}. Create the topic first.")
     return len(topics[topic].partitions)
 
 
@@ -474,4 +483,4 @@ def _load(memory: Path, link: int) -> state.ReceiverState | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Refused("link-state-unreadable", f"{memory} can't be read: {error.strerror}.") from None
+        raise Refused("link-state-unreadable", f"{memory} cannot be read: {error.strerror}.") from None

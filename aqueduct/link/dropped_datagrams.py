@@ -10,26 +10,45 @@ from aqueduct.link.wire.counters import Counters
 
 # By counter.
 MEANING = {
-    "not_of_the_link": "they aren't datagrams of any link: something else sends to this address and port",
-    "other_version": "they are of another version of the link's format: update one of the two ends",
-    "other_link": "they are of a link with another number: compare the option link at both ends, or find who "
-    "else sends to this port",
-    "unknown_session": "no key of their session is known: a sender that just began or that this receiver "
-    "refuses, or an old recording",
-    "bad_tag": "they fail authentication: somebody changed or forged them, or the network damages them",
-    "malformed": "they are authentic, but no sender of this format makes them: update one of the two ends",
-    "shards_old": "they are of blocks long past: a recording is played again",
-    "keys_damaged": "they are key frames that are cut off or wrongly sealed",
-    "keys_of_strangers": "they are key frames of a sender that senderPublicKeyFile does not name: bring its "
-    "public key here if it is yours, else find who sends to this address",
-    "keys_badly_signed": "they are key frames that claim to be of a known sender, whose signature they do "
-    "not have: somebody forges them, or the network damages them",
-    "keys_for_others": "they are key frames of a known sender, sealed for another receiver's public key: "
-    "publicKeyFile at the sender must be this receiver's",
-    "keys_old": "they are key frames of a session or a key that was replaced: a recording is played again, "
-    "two senders use one signing key, or the sender's clock was set back",
-    "keys_over_rate": "they are key frames beyond those that are looked at in a second: somebody floods this "
-    "address, and a sender's new key may be noticed late",
+    "not_of_the_link": "these are not datagrams of a link: another program sends to this address and port",
+    "other_version": "these datagrams have another version of the link format: upgrade one of the two ends",
+    "other_link": (
+        "these datagrams belong to a link with another number: compare the option link at both ends, or "
+        "find out which other host sends to this port"
+    ),
+    "unknown_session": (
+        "the receiving end has no key of this session: the sender has just started, the receiving end "
+        "rejects the sender, or an attacker replays a recording"
+    ),
+    "bad_tag": (
+        "these datagrams fail authentication: an attacker changed or forged them, or the network damaged them"
+    ),
+    "malformed": (
+        "these datagrams are authentic, but have a form that no sender of this format creates: upgrade "
+        "one of the two ends"
+    ),
+    "shards_old": "these datagrams belong to old blocks: an attacker or another host replays a recording",
+    "keys_damaged": "these are key frames that are truncated or wrongly encrypted",
+    "keys_of_strangers": (
+        "these are key frames of a sender whose public key is not in senderPublicKeyFile: if this is "
+        "your sender, add its public key; otherwise, find out which host sends to this address"
+    ),
+    "keys_badly_signed": (
+        "these are key frames with the name of an accepted sender, but without its valid signature: an "
+        "attacker forges them, or the network damages them"
+    ),
+    "keys_for_others": (
+        "these are key frames of an accepted sender, encrypted for another public key: set publicKeyFile "
+        "of the sender to the public key of this receiving end"
+    ),
+    "keys_old": (
+        "these are key frames of a former session or a former key: an attacker replays a recording, two "
+        "senders use the same private key, or the clock of the sender was set back"
+    ),
+    "keys_over_rate": (
+        "the number of key frames per second is above the limit: a host floods this address, so the "
+        "receiving end may accept a new key of the sender late"
+    ),
 }
 
 

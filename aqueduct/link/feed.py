@@ -114,8 +114,8 @@ class Feed:
             first = min(first, news.batches[0].base_offset)
         if first > news.start:
             log.error(
-                "%s-%d: offsets %d to %d were deleted before they could be sent; the ledger will list them "
-                "as lost",
+                "%s-%d: offsets %d to %d were deleted at the source before they could be sent; the ledger "
+                "will list these offsets as lost",
                 *partition, news.start, first - 1,
             )  # fmt: skip
         standing = _Standing(news.topic_id, max(self._began[partition][1], news.log_start), news.stable)
@@ -146,11 +146,13 @@ class Feed:
     def _refuse(self, partition: TopicPartition, record: TooLarge) -> None:
         self.oversized += 1
         log.error(
-            "%s-%d: the %s at offset %d has %d bytes, over largestRecord (%d): it does not cross, and "
-            "stays in the ledger as a gap; set largestRecord at both ends and max.message.bytes of the raw "
-            "topic, and send it again",
+            "%s-%d: the %s at offset %d has %d bytes, which is more than largestRecord (%d), so it was not "
+            "sent. The ledger lists its offsets as missing. Increase largestRecord at both ends and "
+            "max.message.bytes of the raw topic, and send the missing offsets again",
             *partition,
-            "record" if record.stop == record.start + 1 else "batch, which inflates too much to be parted,",
+            "record" if record.stop == record.start + 1 else (
+                "batch, which cannot be split because it is too large after decompression,"
+            ),
             record.start, record.size, self._largest,
         )  # fmt: skip
 
@@ -164,10 +166,10 @@ class Feed:
         self._due.pop(partition, None)
         self._standing.pop(partition, None)
         log.error(
-            "%s-%d: its log was truncated at %s, before %d, up to which it was sent, and has grown again (an "
-            "unclean election, or a disk that lost its end): what is there now has offsets of records that "
-            "crossed, and is not sent; to go on, write it to another topic",
-            *partition, cut_at if cut_at >= 0 else "an offset that its leader does not know", position,
+            "%s-%d: the log was truncated at %s, before offset %d, up to which records were sent, for "
+            "example by an unclean leader election. New records have offsets of records that were already "
+            "sent, so the link does not send them. Write the new records to another topic",
+            *partition, cut_at if cut_at >= 0 else "an offset that its leader does not have", position,
         )  # fmt: skip
 
     # Announcing
@@ -224,7 +226,7 @@ class Feed:
         topic_by_name = {name: topic for name, topic in self._client.topics().items() if self._wanted(name)}
         self._report_unmatched(topic_by_name)
         for name in {topic for topic, _ in self._follower.positions} - topic_by_name.keys():
-            log.warning("topic %s is gone", name)
+            log.warning("topic %s was deleted, or this client may no longer describe it", name)
             self._follower.leave(name)
             for partition in [partition for partition in self._standing if partition.topic == name]:
                 del self._standing[partition]
@@ -256,12 +258,15 @@ class Feed:
             part for part, whole in self._parts.items() if not any(map(whole.fullmatch, crossing))
         )
         if found := sorted(self._unmatched - unmatched):
-            log.warning("topics %s: they match a topic now, which crosses", some(found))
+            log.warning(
+                "topics %s: these names or patterns now match a topic, and the link sends this topic",
+                some(found),
+            )
         if lacking := sorted(unmatched - self._unmatched):
             message = (
-                f"The source has no topic that {some(lacking)} matches as a whole, and that this client may "
-                "describe, so nothing of it crosses. Correct it, or create the topic; it is looked for every "
-                f"{REFRESH_SECONDS:g} s."
+                f"{some(lacking)} matches no whole topic name of the source that this client may describe, "
+                "so the link sends nothing for this name or pattern. Correct it, or create the topic. The "
+                f"link checks the topics every {REFRESH_SECONDS:g} s."
             )
             log.warning("%s", labelled("pattern-matches-nothing", message))
         self._unmatched = unmatched
@@ -273,8 +278,9 @@ class Feed:
         """Tell which topics may get records that would not cross; a batch is split if it has several."""
         if over := {topic: limit for topic, limit in limits.items() if limit > self._largest}:
             log.warning(
-                "a record of %s may have up to %d bytes (max.message.bytes), and over largestRecord (%d) it "
-                "would not cross: set largestRecord at both ends and max.message.bytes of the raw topic",
+                "a record of %s may have up to %d bytes (max.message.bytes), but the link does not send "
+                "records larger than largestRecord (%d). Increase largestRecord at both ends and "
+                "max.message.bytes of the raw topic",
                 some(over), max(over.values()), self._largest,
             )  # fmt: skip
 
@@ -324,8 +330,8 @@ class Feed:
 
 def _recreated(partition: TopicPartition, topic_id: UUID | str) -> None:
     log.warning(
-        "%s-%d is of a topic that was deleted and recreated, with the id %s: what of the former was not "
-        "sent is gone",
+        "%s-%d: the topic was deleted and re-created, and its new topic ID is %s. Records of the deleted "
+        "topic that were not sent yet are lost",
         *partition, topic_id,
     )  # fmt: skip
 

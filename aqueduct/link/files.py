@@ -22,4 +22,4 @@ def write(path: Path, content: bytes, mode: int = 0o600) -> None:
         finally:
             os.close(folder)
     except OSError as error:
-        raise Failed("link-file-unwritable", f"{path} can't be written: {error.strerror}.") from None
+        raise Failed("link-file-unwritable", f"{path} cannot be written: {error.strerror}.") from None

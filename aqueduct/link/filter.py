@@ -69,8 +69,8 @@ class Filter:
         self.withheld += batch.count
         if times := self._seldom.due((frame.topic, frame.partition), 1, time.monotonic()):
             log.error(
-                "%s-%d: offsets %d to %d do not cross, for the filter can't read them: %s (%d times since "
-                "this was last said); see who produces them",
+                "%s-%d: offsets %d to %d are not sent, because the filter cannot read them: %s (%d times "
+                "since the last report). Find out which client produces these records",
                 frame.topic, frame.partition, batch.base_offset, batch.last_offset, error, times,
             )  # fmt: skip
 
@@ -93,8 +93,8 @@ def _parse(text: str) -> list[tuple[bool, "regex.Pattern[bytes]"]]:
         except (OSError, UnicodeDecodeError) as error:
             raise Refused(
                 "filter-rules-invalid",
-                f"inputFilterRules {text!r} is neither rules (allow:REGEX,deny:REGEX) nor a file that can be "
-                f"read: {getattr(error, 'strerror', None) or error}.",
+                f"inputFilterRules {text!r} is neither a list of rules (allow:REGEX,deny:REGEX) nor a "
+                f"readable file: {getattr(error, 'strerror', None) or error}.",
             ) from None
         rules = [line for line in lines if line and not line.startswith("#")]
     else:
@@ -125,11 +125,11 @@ def _rule(text: str) -> tuple[bool, "regex.Pattern[bytes]"]:
     if action not in (ALLOW, DENY) or not colon:
         raise Refused(
             "filter-rules-invalid",
-            f"inputFilterRules: {text!r} isn't a rule; write allow:REGEX or deny:REGEX.",
+            f"inputFilterRules: {text!r} is not a rule; write allow:REGEX or deny:REGEX.",
         )
     try:
         return action == ALLOW, regex.compile(pattern.encode())
     except regex.error as error:
         raise Refused(
-            "filter-rules-invalid", f"inputFilterRules: {pattern!r} isn't a regular expression: {error}."
+            "filter-rules-invalid", f"inputFilterRules: {pattern!r} is not a regular expression: {error}."
         ) from None

@@ -13,14 +13,15 @@ def make(kind: Literal["receiver", "sender"], folder: Path, name: str, *, x25519
     if "/" in name or not name or name.startswith("."):
         raise Refused(
             "key-file-not-created",
-            f"{name!r} isn't a name for key files: write one without / and a leading dot.",
+            f"{name!r} is not a valid name for key files. Use a name without / and without a dot at the "
+            "beginning.",
         )
     if not folder.is_dir():
-        raise Refused("key-file-not-created", f"--out {folder} isn't a folder.")
+        raise Refused("key-file-not-created", f"--out {folder} is not a folder.")
     private, public = folder / f"{name}.key", folder / f"{name}.pub"
     for path in (private, public):
         if path.exists():
-            raise Refused("key-file-not-created", f"{path} exists already: choose another name.")
+            raise Refused("key-file-not-created", f"{path} already exists. Choose another name.")
     algorithm = Algorithm.X25519 if x25519 else Algorithm.HYBRID
     key = ReceiverKey.generate(algorithm) if kind == "receiver" else SenderKey.generate()
     files.write(private, key.text().encode())

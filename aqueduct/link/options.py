@@ -27,26 +27,26 @@ CARD = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")  # the address of a net
 
 # Options of air-gap that mean nothing here, and why.
 MEANINGLESS = {
-    "sendingThreads": "what is lost is repaired by parity; set repeatAfter to send everything again later",
-    "logStatistics": "set metricsPort: the figures are there at any time",
-    "numReceivers": "one receiver takes many datagrams at a time",
-    "channelBufferSize": "what waits is bounded by bytes",
-    "batchSize": "what is written to Kafka goes in its own batches",
+    "sendingThreads": "parity repairs lost datagrams; set repeatAfter to send everything a second time",
+    "logStatistics": "set metricsPort to get metrics at any time",
+    "numReceivers": "one receiver reads many datagrams in one call",
+    "channelBufferSize": "the limit of waiting data is in bytes",
+    "batchSize": "the Kafka producer creates the batches",
     "readBufferMultiplier": "set receiveBuffer",
     "rcvBufSize": "set receiveBuffer",
-    "clientId": "clients are named after id",
+    "clientId": "the client id is id",
     "source": "the source is always Kafka",
     "target": "the target is always Kafka",
-    "internalTopic": "progress is the group's committed offsets",
+    "internalTopic": "the position is stored as committed offsets of the consumer group",
     "verbose": "set logLevel",
-    "transport": "datagrams cross by UDP",
-    "enableRxqOvfl": "what the kernel drops is lost and repaired like any other loss",
-    "maxNrMessages": "what waits is bounded by bytes",
-    "maxCacheEntries": "what waits is bounded by bytes",
-    "maxTCPConnections": "datagrams cross by UDP",
-    "maximumDecompressSize": "what is decompressed is always bounded",
+    "transport": "the link always uses UDP",
+    "enableRxqOvfl": "datagrams that the kernel drops are repaired like other lost datagrams",
+    "maxNrMessages": "the limit of waiting data is in bytes",
+    "maxCacheEntries": "the limit of waiting data is in bytes",
+    "maxTCPConnections": "the link always uses UDP",
+    "maximumDecompressSize": "the size of decompressed data always has a limit",
     "keyExchangeMinIntervalSecs": "set generateNewSymmetricKeyEvery at the sender",
-    **{f"tcpRetry{suffix}": "datagrams cross by UDP" for suffix in ("Interval", "Times", "ErrorLevel")},
+    **{f"tcpRetry{suffix}": "the link always uses UDP" for suffix in ("Interval", "Times", "ErrorLevel")},
 }
 
 Read = Callable[[str], Any]
@@ -106,7 +106,7 @@ def _one_of(*values: str) -> Read:
 
 def _card(value: str) -> str:
     if not CARD.fullmatch(value):
-        raise Unfit("must be a network card's address, such as 02:00:00:00:00:01")
+        raise Unfit("must be a MAC address, such as 02:00:00:00:00:01")
     return value.lower()
 
 
@@ -116,7 +116,7 @@ def _files(value: str) -> tuple[Path, ...]:
     for name in filter(None, map(str.strip, value.split(","))):
         matching = sorted(glob(name)) if has_magic(name) else [name]  # noqa: PTH207  # it may be absolute
         if not matching:
-            raise Unfit("must name files; no file matches the pattern")
+            raise Unfit("must be a list of files or patterns, but no file matches the pattern")
         paths += map(Path, matching)
     return tuple(paths)
 
@@ -125,14 +125,14 @@ def _pattern(value: str) -> re.Pattern[str]:
     try:
         return re.compile(_text(value))
     except re.error as error:
-        raise Unfit(f"isn't a regular expression: {error}") from None
+        raise Unfit(f"is not a regular expression: {error}") from None
 
 
 def _moment(value: str) -> int:
     try:
         return timestamps.parse(value)
     except ValueError as error:
-        raise Unfit(f"isn't a time: write {error}") from None
+        raise Unfit(f"is not a time: write {error}") from None
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Target:
 def _targets(value: str) -> tuple[Target, ...]:
     parsed = [re.fullmatch(r"\[?(.+?)\]?:(\d+)=(\d+)", target.strip()) for target in value.split(",")]
     if not all(parsed):
-        raise Unfit("must be HOST:PORT=LINK,... with a link's number for each")
+        raise Unfit("must be HOST:PORT=LINK,... with the number of a link for each host")
     port, link = _number(1, 65535), _number(0, 65535)
     return tuple(Target(match[1], port(match[2]), link(match[3])) for match in parsed if match)
 
@@ -190,7 +190,7 @@ class Common:
     def faults(self) -> Iterator[str]:
         """Yield what is wrong with the options together, a sentence each."""
         if self.key_file and not self.cert_file:
-            yield "keyFile is of no use without certFile."
+            yield "keyFile needs certFile; set both."
 
     def end(self, role: str) -> End:
         """Return the cluster at this end; Refused if a file can't be used."""
@@ -218,8 +218,8 @@ class LinkEnd(Common):
     largest_record: Annotated[
         int,
         Option(
-            "largest record in bytes, as Kafka stores it, with its batch header; larger ones are counted and "
-            "not sent; default 16 MiB",
+            "largest record in bytes, as Kafka stores it, with its batch header; larger records are counted "
+            "and not sent; default 16 MiB",
             _number(1, 1 << 30),
         ),
     ] = 16 << 20
@@ -242,7 +242,9 @@ class Sending(LinkEnd):
     target_ip: Annotated[str | None, Option("receiving end: host name, IPv4 or IPv6 address")] = None
     targets: Annotated[
         tuple[Target, ...],
-        Option("instead of targetIP: HOST:PORT=LINK,... sends everything over each of these links", _targets),
+        Option(
+            "instead of targetIP: HOST:PORT=LINK,...; everything is sent over each of these links", _targets
+        ),
     ] = ()
     payload_size: Annotated[
         int,
@@ -267,14 +269,17 @@ class Sending(LinkEnd):
     parity: Annotated[
         int,
         Option(
-            "parity datagrams of a block, in percent of its data; as many of its datagrams may be lost; "
-            "default 15",
+            "parity datagrams of a block, in percent of its data datagrams; each parity datagram can "
+            "replace one lost datagram of the block; default 15",
             _number(0, 100),
         ),
     ] = 15
     interleave: Annotated[
         int,
-        Option("blocks whose datagrams are sent in turn, against bursts of loss; default 16", _number(1, 64)),
+        Option(
+            "number of blocks whose datagrams are sent alternately, against bursts of loss; default 16",
+            _number(1, 64),
+        ),
     ] = 16
     linger: Annotated[
         int, Option("milliseconds that a block waits for more data; default 20", _number(0, 10000))
@@ -282,7 +287,8 @@ class Sending(LinkEnd):
     input_filter_rules: Annotated[
         str | None,
         Option(
-            "filter of record values, first match wins: allow:REGEX,deny:REGEX,... or a file, one rule a line"
+            "filter of record values; the first matching rule applies: allow:REGEX,deny:REGEX,... or a file "
+            "with one rule per line"
         ),
     ] = None
     input_filter_default_action: Annotated[
@@ -294,7 +300,8 @@ class Sending(LinkEnd):
     input_filter_timeout: Annotated[
         int,
         Option(
-            "milliseconds for one match; a value that takes longer is denied; default 100", _number(1, 60000)
+            "milliseconds for one match; a value whose match takes longer is denied; default 100",
+            _number(1, 60000),
         ),
     ] = 100
     partition_start_value: Annotated[
@@ -322,7 +329,7 @@ class Sending(LinkEnd):
         if not self.encryption:
             yield "encryption=false is not possible: every datagram is encrypted and authenticated."
         if (self.target_ip is None) == (not self.targets):
-            yield "targetIP or targets must be set, and not both."
+            yield "set targetIP or targets, but not both."
 
     def all_targets(self) -> tuple[Target, ...]:
         return self.targets or (Target(str(self.target_ip), self.target_port, self.link),)
@@ -330,7 +337,7 @@ class Sending(LinkEnd):
 
 def _internal(topic: str | None) -> Iterator[str]:
     if topic in OWN_TOPICS:
-        yield f"Topic {topic} is internal to Kafka and never crosses a link: name another one."
+        yield f"Topic {topic} is an internal topic of Kafka, and a link never sends it. Remove this topic."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,7 +364,7 @@ class Upstream(Sending):
         yield from super().faults()
         yield from _internal(self.topic)
         if (self.topic is None) == (self.topics is None):
-            yield "topic or topics must be set, and not both."
+            yield "set topic or topics, but not both."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -403,7 +410,7 @@ class Resend(Sending):
     partition_stop_value: Annotated[
         int,
         Option(
-            "number of partitions from partitionStartValue on that this cluster has; default 0: all",
+            "number of partitions of this cluster, counted from partitionStartValue; default 0: all",
             _number(0, 1 << 30),
         ),
     ] = 0
@@ -411,11 +418,14 @@ class Resend(Sending):
     def faults(self) -> Iterator[str]:
         yield from super().faults()
         if (self.resend_file_name is None) == (self.partition is None):
-            yield "resendFileName, or topic with partition, must be set, and not both."
+            yield "set resendFileName, or set topic with partition, but not both."
         if self.partition is not None:
             yield from self._faults_of_place(self.topic, self.partition)
         elif self.offset_from is not None or self.offset_to is not None:
-            yield "offsetFrom and offsetTo go with topic and partition alone: a bundle has its own."
+            yield (
+                "offsetFrom and offsetTo can be set only with topic and partition, because a bundle "
+                "contains its own offsets."
+            )
         if self.offset_to is not None and (self.offset_from or 0) > self.offset_to:
             yield f"offsetFrom {self.offset_from} is after offsetTo {self.offset_to}: swap them."
         if self.from_ is not None and self.to is not None and self.from_ > self.to:
@@ -423,15 +433,15 @@ class Resend(Sending):
 
     def _faults_of_place(self, topic: str | None, partition: int) -> Iterator[str]:
         if topic is None:
-            yield "partition is of no use without topic."
+            yield "partition needs topic; set both."
             return
         yield from _internal(topic)
         if topic not in OWN_TOPICS and not self.crosses(topic):
-            yield f"Topic {topic} does not cross this link: it is none of its topics."
+            yield f"Topic {topic} is not a topic of this link."
         if not self.covers(partition):
             yield (
-                f"partition {partition} is none of this cluster's: give the number downstream, within "
-                "partitionStartValue and partitionStopValue."
+                f"partition {partition} is not a partition of this cluster. Pass the partition number of "
+                "the receiving end, between partitionStartValue and partitionStopValue."
             )
 
     def crosses(self, topic: str) -> bool:
@@ -465,13 +475,16 @@ class Downstream(LinkEnd):
         ),
     ] = "raw"
     private_key_files: Annotated[
-        tuple[Path, ...], Option("private keys of this receiving end, former ones too: FILE,...", _files)
+        tuple[Path, ...], Option("private keys of this receiving end, also former keys: FILE,...", _files)
     ]
     sender_public_key_file: Annotated[
         tuple[Path, ...], Option("public keys of the accepted sending ends: FILE,...", _files)
     ]
     state_dir: Annotated[
-        Path, Option("directory for the state that detects replayed data; one for each process", Path)
+        Path,
+        Option(
+            "directory for the state that detects replayed data; each process needs its own directory", Path
+        ),
     ]
     mac: Annotated[
         str | None,
@@ -491,7 +504,7 @@ class Downstream(LinkEnd):
     def faults(self) -> Iterator[str]:
         yield from super().faults()
         if (self.mode == "raw") == (self.raw_topic is None):
-            yield "rawTopic must be set, or mode=record and no rawTopic."
+            yield "set rawTopic, or set mode=record without rawTopic."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -512,15 +525,15 @@ class Create(Common):
     silence_after: Annotated[
         int,
         Option(
-            "report a sender from which nothing arrived for this many seconds; default 180",
+            "report a sender if nothing arrived from it for this many seconds; default 180",
             _number(1, 1 << 30),
         ),
     ] = SILENCE_SECONDS
     announced_within: Annotated[
         int | None,
         Option(
-            "report the age of the newest announcement that dedup has read; exit with 3 if it is older than "
-            "this, in seconds",
+            "report the age of the newest announcement that dedup has read; exit with 3 if the age is more "
+            "than this many seconds",
             _number(1, 1 << 30),
         ),
     ] = None
@@ -632,13 +645,13 @@ def build(
                     shown = value if len(value) <= 60 else value[:60] + "..."
                     wrong.append(f"{where}: {written} {error}, not {shown!r}.")
             elif name in _MEANINGLESS:
-                warn(f"{where}: {written} means nothing here: {_MEANINGLESS[name]}.")
+                warn(f"{where}: {written} has no effect: {_MEANINGLESS[name]}.")
             elif not any(name in _by_name(other) for other in VERBS):
                 near = get_close_matches(name, by_name, 1)
                 if near and where == _ENVIRONMENT:
                     near = [ENVIRONMENT + by_name[near[0]].kebab.upper().replace("-", "_")]
                 hint = f"; did you mean {near[0]}?" if near else "."
-                wrong.append(f"{where}: there is no option {written}{hint}")
+                wrong.append(f"{where}: the option {written} does not exist{hint}")
     missing = [
         option for option in known(kind) if option.required and option.field not in values.keys() | unfit
     ]
@@ -681,8 +694,8 @@ def _refuse(faults: Sequence[str]) -> None:
 
 def _twice(one: str, other: str) -> str:
     if one == other:
-        return f"{one} is given twice; leave one."
-    return f"{one} and {other} are the same option; leave one."
+        return f"{one} is set twice; remove one of the two."
+    return f"{one} and {other} are the same option; remove one of the two."
 
 
 def _places(
@@ -706,7 +719,7 @@ def _file(path: Path) -> Iterable[tuple[str, str]]:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(
-            "config-file-unreadable", f"{path} can't be read: {getattr(error, 'strerror', None) or error}."
+            "config-file-unreadable", f"{path} cannot be read: {getattr(error, 'strerror', None) or error}."
         ) from None
     if path.suffix not in (".yml", ".yaml"):
         return client_config.entries(text)
@@ -734,7 +747,7 @@ def _written(node: Any, path: Path) -> str:
     if node.id == "mapping":
         raise Refused(
             "config-value-invalid",
-            f"{path}, line {node.start_mark.line + 1}: an option's value can't be a mapping.",
+            f"{path}, line {node.start_mark.line + 1}: the value of an option cannot be a mapping.",
         )
     if kind == "bool":
         return "true" if node.value.lower() in ("true", "yes", "on") else "false"
@@ -746,7 +759,7 @@ def _secret(path: Path) -> str:
         return path.read_text().rstrip("\n")
     except OSError as error:
         raise Refused(
-            "key-file-unreadable", f"keyPasswordFile {path} can't be read: {error.strerror}."
+            "key-file-unreadable", f"keyPasswordFile {path} cannot be read: {error.strerror}."
         ) from None
 
 

@@ -105,8 +105,8 @@ def _payload(settings: Sending, address: udp.Address) -> int:
     if settings.payload_size > most:
         raise Refused(
             "datagram-size-unsuitable",
-            f"payloadSize {settings.payload_size} does not fit the MTU: datagrams to {address} hold "
-            f"{most} bytes.",
+            f"payloadSize {settings.payload_size} is too large for the MTU: datagrams to {address} can "
+            f"contain at most {most} bytes. Reduce payloadSize.",
         )
     return settings.payload_size or min(most, LARGEST_PAYLOAD, LARGEST_SEND)
 
@@ -120,8 +120,8 @@ def check_clock() -> None:
         year = 1970 + timestamps.now() // (365.2425 * 86_400_000)
         raise Refused(
             "clock-wrong",
-            f"This host's clock can't be right, it says that the year is {year:.0f}: set it first. A "
-            "receiver takes no session that began before the last one it knows.",
+            f"The clock of this host is wrong: its year is {year:.0f}. Set the clock first. A receiving end "
+            "rejects a session that began before its last session.",
         )
 
 
@@ -132,8 +132,9 @@ def begin_after(last: int) -> int:
     """
     if (behind := last - timestamps.now()) >= 0:
         log.warning(
-            "this host's clock was set back: the session before this one began %.0f s later than it is now; "
-            "this one is told to begin right after that",
+            "the clock of this host was set back: the previous session began %.0f s after the present time "
+            "of the clock. The start of the new session is set to directly after the start of the previous "
+            "session",
             behind / 1000,
         )
     return max(timestamps.now(), last + 1)

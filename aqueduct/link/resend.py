@@ -38,7 +38,7 @@ class Resent:
 
 
 def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]) -> Resent:
-    """Resend all of it; `progress` is told the offsets that were sent and all that there are.
+    """Send the requested offsets again. Call `progress` with the number of sent offsets and the total.
 
     Refused if the bundle lists offsets, and none of them can be sent over this link.
     """
@@ -52,7 +52,8 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
             raise Refused(
                 "bundle-mismatch",
                 f"No offset of the bundle can be sent from the {client.end}: {reason} Check that the bundle "
-                "is of this link and cluster, and not an old one. Check topics and partitionStartValue.",
+                "belongs to this link and cluster, and that it is not too old. Check topics and "
+                "partitionStartValue.",
             )
         held, gone, beyond = _there(client, settings, asked)
         total = sum(map(len, held))
@@ -201,11 +202,11 @@ def fitting(asked: Iterable[Asked], topics: Mapping[str, Topic]) -> tuple[list[A
         topic = topics.get(request.topic)
         partition = TopicPartition(request.topic, request.partition)
         if topic is None or not 0 <= request.partition < len(topic.partitions):
-            misfits[partition] = f"{partition} is not there."
+            misfits[partition] = f"{partition} does not exist."
         elif request.topic_id not in (None, str(topic.id)):
             misfits[partition] = (
-                f"{partition} is of a re-created topic: the missing records are of the topic with the id "
-                f"{request.topic_id}, and the present one has the id {topic.id}."
+                f"{partition} belongs to a re-created topic: the missing records have the topic ID "
+                f"{request.topic_id}, but the present topic has the topic ID {topic.id}."
             )
         else:
             fits.append(request)
@@ -218,7 +219,7 @@ def _bundle(path: Path | None) -> Bundle:
         return bundle.loads(path.read_text(), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(
-            "bundle-unreadable", f"{path} can't be read: {getattr(error, 'strerror', None) or error}."
+            "bundle-unreadable", f"{path} cannot be read: {getattr(error, 'strerror', None) or error}."
         ) from None
 
 
@@ -275,7 +276,7 @@ def _frames(client: Client, settings: Resend, held: Range) -> Iterator[tuple[Fra
     if topic_id is None:
         raise Refused(
             "topic-ids-unsupported",
-            f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.",
+            f"The {client.end} does not support topic IDs. Upgrade its brokers to Kafka 2.8 or later.",
         )
     position = held.start
     partition = held.partition + settings.partition_start_value

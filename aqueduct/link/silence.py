@@ -29,12 +29,13 @@ def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterato
         if any(heard[partition] >= 0 for partition in topic.topic_partitions):
             continue
         newest = max(times[partition] for partition in topic.topic_partitions)
-        kept = "at all, or for longer than it keeps records"
+        kept = "ever, or for longer than the retention of this topic"
         how_long = kept if newest < 0 else f"for {(now - newest) // 1000} s"
         yield (
-            f"Nothing from the sender of raw topic {name} {how_long}, and a sender announces everything "
-            "each minute: what is missing since then is not known. See that both ends run, and that the "
-            "receiving card has the link's mac; if the link is gone for good, delete the topic."
+            f"No data arrived from the sender of raw topic {name} {how_long}, although a sender sends "
+            "announcements every minute. It is unknown which later offsets are missing. Check that both "
+            "ends run, and that the network interface of the receiving end has the MAC address in mac of "
+            "the link. If the link no longer exists, delete the topic."
         )
 
 
@@ -52,8 +53,9 @@ def unread(client: Client, raw_topics: Iterable[str], group: str, seconds: float
             left += max(0, old - max(starts[partition], committed.get(partition, (0, ""))[0]))
         if left:
             yield (
-                f"{count(left, 'record')} of raw topic {topic.name} came over {seconds:g} s ago, and dedup "
-                "has not read them: what is missing of them is not known. See that dedup runs."
+                f"{count(left, 'record')} of raw topic {topic.name} arrived more than {seconds:g} s ago, "
+                "but dedup has not read them, so it is unknown which offsets are missing. Check that dedup "
+                "runs."
             )
 
 

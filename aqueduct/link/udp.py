@@ -51,7 +51,7 @@ def resolve(host: str, port: int) -> Address:
         [(family, _, _, _, where), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except OSError as error:
         raise Refused(
-            "link-address-unusable", f"targetIP {host!r} can't be resolved: {error.strerror or error}."
+            "link-address-unusable", f"targetIP {host!r} cannot be resolved: {error.strerror or error}."
         ) from None
     return Address(family, host, where)
 
@@ -68,9 +68,9 @@ def mtu(address: Address, nic: str | None) -> int:
                 return probe.getsockopt(socket.IPPROTO_IP, IP_MTU)
             return probe.getsockopt(socket.IPPROTO_IPV6, IPV6_MTU)
         except OSError as error:
-            where = f"nic {nic!r}" if nic else f"the way to {address}"
+            where = f"nic {nic!r}" if nic else f"the route to {address}"
             raise Refused(
-                "link-mtu-unknown", f"The MTU of {where} can't be told: {error.strerror}."
+                "link-mtu-unknown", f"The MTU of {where} cannot be read: {error.strerror}. Set mtu."
             ) from None
 
 
@@ -84,15 +84,21 @@ def check_card(mac: str, nic: str | None) -> None:
     macs = {card.name: (card / "address").read_text().strip() for card in CARDS.iterdir() if card.is_dir()}
     if nic and nic not in macs:
         raise Refused(
-            "network-card-unusable", f"nic {nic!r} can't be used: this host has no such network card."
+            "network-card-unusable",
+            f"nic {nic!r} cannot be used: this host has no network interface with this name.",
         )
     if mac in ([macs[nic]] if nic else macs.values()):
         return
-    has = f"Network card {nic} has the address {macs[nic]}" if nic else "No network card has this address"
+    has = (
+        f"The network interface {nic} has the MAC address {macs[nic]}"
+        if nic
+        else ("No network interface of this host has this MAC address")
+    )
     raise Refused(
         "link-mac-mismatch",
-        f"{has}, and the link's sender sends to {mac}: nothing would be received. Give the card that address "
-        "in the host's network settings, or write the card's own as the link's mac, and deploy both ends.",
+        f"{has}, but the sender of the link sends to the MAC address {mac}, so this host would receive no "
+        "datagrams. Set this MAC address for the network interface in the network settings of the host, or "
+        "set mac of the link to the MAC address of the network interface. Then deploy both ends.",
     )
 
 
@@ -135,7 +141,7 @@ class SendingSocket:
                 raise Refused(
                     "datagram-size-unsuitable",
                     f"A datagram of {min(size, length)} bytes is too large for the network to "
-                    f"{self._address}: lower payloadSize or mtu.",
+                    f"{self._address}. Reduce payloadSize or mtu.",
                 ) from None
             else:
                 self.refused += -(-length // size)
@@ -220,7 +226,7 @@ def _bound(address: Address, nic: str | None) -> socket.socket:
         endpoint.bind(address.where)
     except OSError as error:
         endpoint.close()
-        raise Refused("link-address-unusable", f"{address} can't be listened at: {error.strerror}.") from None
+        raise Refused("link-address-unusable", f"Cannot listen on {address}: {error.strerror}.") from None
     return endpoint
 
 
@@ -230,7 +236,7 @@ def _bind_to_nic(endpoint: socket.socket, nic: str | None) -> None:
             endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, nic.encode() + b"\0")
         except OSError as error:
             endpoint.close()
-            raise Refused("network-card-unusable", f"nic {nic!r} can't be used: {error.strerror}.") from None
+            raise Refused("network-card-unusable", f"nic {nic!r} cannot be used: {error.strerror}.") from None
 
 
 def _set_buffer(endpoint: socket.socket, force: int, ask: int, size: int) -> None:

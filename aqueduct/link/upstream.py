@@ -83,7 +83,9 @@ def _bearing_a_stop() -> Iterator[None]:
     try:
         yield
     except Stopped as error:
-        log.warning("%s What was sent since the position was last committed will be sent again.", error)
+        log.warning(
+            "%s Records that were sent after the last commit of the position will be sent again.", error
+        )
 
 
 def wanted(settings: Upstream) -> Callable[[str], bool]:

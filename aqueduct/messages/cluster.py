@@ -8,15 +8,18 @@ CLUSTER = (
         area=Area.CLUSTER,
         meaning="No broker answered at the bootstrap servers.",
         fix=(
-            "Check the addresses, that the brokers run, and that the TLS settings of the client match the "
-            "listener."
+            "Check the addresses. Check that the brokers run, and that the TLS settings of the client match "
+            "the listener."
         ),
     ),
     DeclaredMessage(
         id="broker-address-unreachable",
         area=Area.CLUSTER,
         meaning="A broker cannot be reached at the address that it advertises to clients.",
-        fix=("Make the host resolve and reach the address, or correct `advertised.listeners` of the broker."),
+        fix=(
+            "Make sure that the host can resolve and reach the address, or correct "
+            "`advertised.listeners` of the broker."
+        ),
     ),
     DeclaredMessage(
         id="cluster-request-failed",
@@ -28,46 +31,49 @@ CLUSTER = (
         id="cluster-topics-hidden",
         area=Area.CLUSTER,
         meaning=(
-            "The cluster shows the client no topic, and the client may not describe all topics. The state of "
-            "partitions is unknown."
+            "The client can see no topic of the cluster, because it may not describe all topics. The state "
+            "of partitions is unknown."
         ),
         fix="Grant the client's principal the ACL `Describe` on all topics, or use another client.",
     ),
     DeclaredMessage(
         id="compacted-topic-too-large",
         area=Area.CLUSTER,
-        meaning="A topic of a service's state has more keys and values than the service writes.",
-        fix="Find out which client writes to the topic, and revoke its rights.",
+        meaning=(
+            "A topic that stores the state of a service contains more keys and values than the service "
+            "writes."
+        ),
+        fix="Find out which other client writes to the topic, and revoke its rights.",
     ),
     DeclaredMessage(
         id="cluster-not-responding",
         area=Area.CLUSTER,
-        meaning="The cluster stopped answering, or answered with errors that did not pass.",
-        fix="Check the brokers that the message identifies, and run the command again.",
+        meaning="The cluster stopped answering, or answered each retry with an error.",
+        fix="Check the brokers in the message, and run the command again.",
     ),
     DeclaredMessage(
         id="cluster-not-ready",
         area=Area.CLUSTER,
         meaning=(
-            "The cluster did not reach the expected state in time: brokers are missing, or partitions are "
-            "offline or under-replicated."
+            "The cluster did not reach the expected state within the time limit: brokers are missing, or "
+            "partitions are offline or under-replicated."
         ),
-        fix="Start the brokers that the message identifies, read their journals, and run the command again.",
+        fix="Start the brokers in the message, read their journals, and run the command again.",
     ),
     DeclaredMessage(
         id="cluster-mismatch",
         area=Area.CLUSTER,
         meaning=(
-            "A data folder, a snapshot or an ensemble belongs to another Kafka cluster than the rest of the "
-            "command. Nothing was changed."
+            "A data folder, a snapshot or an ensemble belongs to another Kafka cluster than the other items "
+            "of the command. Nothing was changed."
         ),
-        fix="Pass the folders, the store or the ensemble of one cluster.",
+        fix="Pass folders, a store or an ensemble of the same cluster.",
     ),
     DeclaredMessage(
         id="topic-ids-unsupported",
         area=Area.CLUSTER,
-        meaning="The brokers have no topic IDs, which Kafka has since 2.8.",
-        fix="Upgrade the brokers.",
+        meaning="The brokers do not support topic IDs. Kafka supports topic IDs since version 2.8.",
+        fix="Upgrade the brokers to Kafka 2.8 or later.",
     ),
     DeclaredMessage(
         id="client-config-unreadable",
@@ -84,14 +90,14 @@ CLUSTER = (
     DeclaredMessage(
         id="client-property-ignored",
         area=Area.CLUSTER,
-        meaning="No client of Aqueduct uses a property of the file; the command continues without it.",
+        meaning="Aqueduct does not use a property of the file. The command continues without this property.",
         fix="Check the spelling of the property, or remove it from the file.",
     ),
     DeclaredMessage(
         id="client-key-mismatch",
         area=Area.CLUSTER,
         meaning=("The private key of the client does not match its certificate, or its password is wrong."),
-        fix="Pass a key and a certificate that belong together, and check `ssl.key.password`.",
+        fix="Pass a key that matches its certificate, and check `ssl.key.password`.",
     ),
     DeclaredMessage(
         id="batch-damaged",
@@ -105,16 +111,16 @@ CLUSTER = (
     DeclaredMessage(
         id="producer-fenced",
         area=Area.CLUSTER,
-        meaning="Another process uses the same transactional ID, or a transaction took too long.",
-        fix="Wait until the other process is complete. Then run the command again.",
+        meaning="Another process uses the same transactional ID, or a transaction exceeded its timeout.",
+        fix="Wait until the other process has ended. Then run the command again.",
     ),
     DeclaredMessage(
         id="transaction-failed",
         area=Area.CLUSTER,
-        meaning="The cluster did not complete a transaction in time.",
+        meaning="The cluster did not complete a transaction within the time limit.",
         fix=(
-            "Check that the brokers run, and run the command again: it continues after the last complete "
-            "transaction."
+            "Check that the brokers run. Then run the command again. The command continues after the last "
+            "complete transaction."
         ),
     ),
     DeclaredMessage(
@@ -126,26 +132,31 @@ CLUSTER = (
     DeclaredMessage(
         id="topic-recreated",
         area=Area.CLUSTER,
-        meaning=("The topic was deleted and re-created, so offsets of the old topic refer to other records."),
+        meaning=(
+            "The topic was deleted and re-created. Offsets of the deleted topic refer to other records "
+            "in the new topic."
+        ),
         fix=(
-            "Run the command again for the new topic. For a restore: restore the topic together with its "
-            "groups, or set the offsets of the groups by hand."
+            "Run the command again for the new topic. For a restore, restore the topic together with its "
+            "groups, or set the offsets of the groups manually."
         ),
     ),
     DeclaredMessage(
         id="decompression-limit-exceeded",
         area=Area.CLUSTER,
-        meaning="A record batch decompresses to more than the limit, so Aqueduct does not open it.",
+        meaning=(
+            "A record batch is larger than the limit after decompression, so Aqueduct does not decompress it."
+        ),
         fix=(
-            "For a restore, pass neither `--from-time` nor `--to-time`: most batches are then written "
-            "without being opened. A landing skips the batch. To land its records, write them to the topic "
-            "again in smaller batches."
+            "For a restore, pass neither `--from-time` nor `--to-time`: Aqueduct then writes most batches "
+            "without decompression. A landing skips the batch. To land the records of the batch, write them "
+            "to the topic again in smaller batches."
         ),
     ),
     DeclaredMessage(
         id="record-too-large",
         area=Area.CLUSTER,
-        meaning="A record makes a batch that is larger than the topic allows.",
+        meaning="A record needs a batch that is larger than the topic allows.",
         fix="Increase `max.message.bytes` of the topic, and run the command again.",
     ),
     DeclaredMessage(
@@ -157,7 +168,7 @@ CLUSTER = (
     DeclaredMessage(
         id="acl-not-visible",
         area=Area.CLUSTER,
-        meaning="The brokers do not show new ACLs that the controller accepted.",
+        meaning="The controller accepted new ACLs, but the brokers do not list them.",
         fix="Check that all brokers run, and run the command again.",
     ),
     DeclaredMessage(
@@ -169,7 +180,7 @@ CLUSTER = (
     DeclaredMessage(
         id="acl-declaration-invalid",
         area=Area.CLUSTER,
-        meaning="Declared ACLs have a field or a value that Kafka does not know.",
+        meaning="Declared ACLs have a field or a value that Kafka does not have.",
         fix="Correct all entries that the message lists.",
     ),
     DeclaredMessage(
@@ -199,13 +210,13 @@ CLUSTER = (
     DeclaredMessage(
         id="feature-not-visible",
         area=Area.CLUSTER,
-        meaning="The brokers do not show a feature level that the controller accepted.",
+        meaning="The controller accepted a feature level, but the brokers do not report it.",
         fix="Check that all brokers run, and run the command again.",
     ),
     DeclaredMessage(
         id="listener-config-invalid",
         area=Area.CLUSTER,
-        meaning="The listeners of a broker cannot be read from its `server.properties`.",
+        meaning="Aqueduct cannot read the listeners of a broker from its `server.properties`.",
         fix="Correct `listeners` or `listener.security.protocol.map` of the broker.",
     ),
     DeclaredMessage(
@@ -221,159 +232,183 @@ CLUSTER = (
         id="topic-not-ready",
         area=Area.CLUSTER,
         meaning=(
-            "A new topic has no leader, or does not have the expected partitions; or the brokers do not tell "
-            "which partitions a topic has."
+            "A new topic has partitions without a leader or lacks partitions, or the brokers do not return "
+            "the list of partitions of a topic."
         ),
         fix="Check that all brokers run, and run the command again.",
     ),
     DeclaredMessage(
         id="features-plan-changed",
         area=Area.CLUSTER,
-        meaning="A confirmed run would raise features to other levels than the plan that was read.",
+        meaning="A confirmed run would raise features to other levels than the plan of the first run.",
         fix=(
-            "Run `playbooks/upgrade_features.yml` without `-e confirm`, read the new plan, and confirm that "
-            "one."
+            "Run `playbooks/upgrade_features.yml` without `-e confirm`. Read the new plan, and confirm the "
+            "new plan."
         ),
     ),
     DeclaredMessage(
         id="features-plan-unreadable",
         area=Area.CLUSTER,
         meaning=(
-            "The plan file of the first run cannot be read, so the confirmed run cannot check that its "
-            "plan is the same."
+            "The plan file of the first run cannot be read, so the confirmed run cannot compare its plan "
+            "with the first one."
         ),
-        fix="Run the playbook without `-e confirm`, read the new plan, and confirm it.",
+        fix="Run the playbook without `-e confirm`. Read the new plan, and confirm the new plan.",
     ),
     DeclaredMessage(
         id="cluster-describe-denied",
         area=Area.CLUSTER,
-        meaning="The client may not describe ACLs or quotas, so the snapshot contains none.",
+        meaning="The client may not describe ACLs or quotas, so the snapshot contains no ACLs or no quotas.",
         fix="Grant the client `Describe` and `DescribeConfigs` on the cluster.",
     ),
     DeclaredMessage(
         id="broker-properties-invalid",
         area=Area.CLUSTER,
-        meaning="The file of `--properties` is not `server.properties` of a broker of the expected kind.",
-        fix="Pass the file that the broker was started with.",
+        meaning=(
+            "The file of `--properties` is not the `server.properties` file of a broker of the expected kind."
+        ),
+        fix="Pass the file with which the broker was started.",
     ),
     DeclaredMessage(
         id="broker-version-unsupported",
         area=Area.CLUSTER,
-        meaning="The brokers are too old for a function of Kafka that the command needs.",
-        fix="Update the brokers to the version in the message.",
+        meaning="The version of the brokers lacks a function of Kafka that the command needs.",
+        fix="Upgrade the brokers to the version in the message.",
     ),
     DeclaredMessage(
         id="partitions-without-replicas",
         area=Area.CLUSTER,
         meaning=(
-            "All replicas of partitions are on brokers that do not run or do not exist. Clients wait "
-            "without an error."
+            "All replicas of some partitions are on brokers that do not run or do not exist. Clients of "
+            "these partitions wait and receive no error."
         ),
-        fix="Start a host with the broker id and the data folders that it had.",
+        fix="Start a broker with the former broker id and the former data folders.",
     ),
     DeclaredMessage(
         id="partitions-awaiting-replicas",
         area=Area.CLUSTER,
-        meaning="Partitions have no leader, because their in-sync replicas are on brokers that do not run.",
+        meaning=(
+            "Some partitions have no leader, because their in-sync replicas are on brokers that do not run."
+        ),
         fix=(
-            "Start the brokers in the message. An unclean leader election loses the records that only they "
-            "have."
+            "Start the brokers in the message. An unclean leader election would lose the records that exist "
+            "only on these brokers."
         ),
     ),
     DeclaredMessage(
         id="partitions-without-leader",
         area=Area.CLUSTER,
         meaning=(
-            "Partitions have no leader, although brokers with replicas run. The cluster accepts none of "
-            "them as in sync."
+            "Some partitions have no leader, although brokers with replicas run. No running replica is in "
+            "the set of in-sync replicas."
         ),
-        fix="Start the other brokers first. Then repair the partitions, as the message describes.",
+        fix="Start the stopped brokers first. Then repair the partitions as the message describes.",
     ),
     DeclaredMessage(
         id="coordinator-without-leader",
         area=Area.CLUSTER,
         meaning=(
-            "A partition of `__consumer_offsets` or `__transaction_state` has no leader. Its groups or "
-            "producers wait without an error."
+            "A partition of `__consumer_offsets` or `__transaction_state` has no leader. Its consumer "
+            "groups or transactional producers wait and receive no error."
         ),
-        fix="Repair the partition, as the other findings describe.",
+        fix="Repair the partition as the other findings describe.",
     ),
     DeclaredMessage(
         id="group-positions-dated",
         area=Area.CLUSTER,
-        meaning="Since when groups have waited, by the newest position in a data folder.",
+        meaning=(
+            "A data folder shows when consumer groups last committed an offset in partitions of "
+            "`__consumer_offsets` without a leader. The groups have waited since about that time."
+        ),
         fix="Repair the partitions of `__consumer_offsets`.",
     ),
     DeclaredMessage(
         id="partitions-short-of-replicas",
         area=Area.CLUSTER,
-        meaning="Replicas are assigned to brokers that do not exist, so partitions keep too few replicas.",
-        fix="Give the host its old broker id again, or reassign the partitions.",
+        meaning=(
+            "Some replicas are assigned to brokers that do not exist, so their partitions stay "
+            "under-replicated."
+        ),
+        fix="Set the former broker id on the host, or reassign the partitions.",
     ),
     DeclaredMessage(
         id="broker-id-unused",
         area=Area.CLUSTER,
-        meaning="A broker id is registered, but no broker with it runs and no partition is assigned to it.",
-        fix="If no host has that id any more, unregister it with `kafka-cluster.sh`.",
+        meaning=(
+            "A broker id is registered, but no broker with this id runs, and no partition is assigned to it."
+        ),
+        fix="If no host has this id any more, unregister the id with `kafka-cluster.sh unregister`.",
     ),
     DeclaredMessage(
         id="data-folder-cluster-differs",
         area=Area.CLUSTER,
-        meaning="A data folder is of another cluster than the one that was inspected.",
+        meaning="A data folder belongs to another cluster than the inspected cluster.",
         fix="Correct `--data-folder` or `--bootstrap-server`.",
     ),
     DeclaredMessage(
         id="data-folder-broker-stopped",
         area=Area.CLUSTER,
-        meaning="A data folder has logs of a broker that does not run.",
+        meaning="A data folder contains logs of a broker that does not run.",
         fix="Start the broker with this id and this folder.",
     ),
     DeclaredMessage(
         id="data-folder-broker-unregistered",
         area=Area.CLUSTER,
-        meaning="A data folder is of a broker that is not registered in the cluster.",
+        meaning="A data folder belongs to a broker that is not registered in the cluster.",
         fix="Start the broker. If its id was changed, run `aqueduct repair plan`.",
     ),
     DeclaredMessage(
         id="data-folder-logs-unassigned",
         area=Area.CLUSTER,
-        meaning="A data folder has logs that the cluster does not assign to its broker.",
-        fix="Keep the logs until you know which broker they are of. `aqueduct repair plan` shows it.",
+        meaning="A data folder contains logs of partitions that the cluster does not assign to its broker.",
+        fix=(
+            "Keep the logs until you know to which broker they belong. `aqueduct repair plan` shows the "
+            "broker."
+        ),
     ),
     DeclaredMessage(
         id="data-folder-logs-quarantined",
         area=Area.CLUSTER,
-        meaning="A data folder has logs that a broker has set aside.",
-        fix="Keep them until you know the reason.",
+        meaning=(
+            "A data folder contains stray logs: a broker renamed them, because the cluster does not "
+            "assign their partitions to it."
+        ),
+        fix="Keep the stray logs until you know why they are not assigned.",
     ),
     DeclaredMessage(
         id="data-folder-logs-missing",
         area=Area.CLUSTER,
-        meaning="The cluster assigns partitions to a broker, and no folder in the command has their logs.",
+        meaning=(
+            "The cluster assigns partitions to a broker, but the passed data folders do not contain the "
+            "logs of these partitions."
+        ),
         fix=(
-            "Pass all data folders of the broker. If a disk was lost, let the replicas be restored from "
-            "other brokers."
+            "Pass all data folders of the broker. If a disk was lost, let the broker fetch the replicas "
+            "from other brokers."
         ),
     ),
     DeclaredMessage(
         id="broker-unexpected",
         area=Area.CLUSTER,
-        meaning="A broker runs, or has replicas, that the inventory does not have.",
-        fix="Reassign its partitions and unregister it, or add its host to the inventory.",
+        meaning="A broker that is not in the inventory runs or has replicas.",
+        fix=(
+            "Reassign the partitions of the broker and unregister the broker, or add its host to the "
+            "inventory."
+        ),
     ),
     DeclaredMessage(
         id="client-protocol-mismatch",
         area=Area.CLUSTER,
         meaning=(
-            "Clients connect to a listener again and again with another protocol, according to the "
-            "broker's log."
+            "The broker's log shows that clients repeatedly connect to a listener with the wrong security "
+            "protocol."
         ),
-        fix="Give the clients the security protocol of the listener.",
+        fix="In the clients, set the security protocol of the listener.",
     ),
     DeclaredMessage(
         id="broker-cannot-start",
         area=Area.CLUSTER,
-        meaning="A broker with ZooKeeper may not start with these data folders and this ensemble.",
-        fix="Follow the message: set the former id, or give the host its own folder.",
+        meaning="A broker with ZooKeeper must not start with these data folders and this ensemble.",
+        fix="Set the former id, or mount the host's own data folder, as the message describes.",
     ),
 )

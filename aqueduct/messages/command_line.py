@@ -6,53 +6,55 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="usage-error",
         area=Area.COMMAND_LINE,
-        meaning="The command line is incomplete, or an option or its value is unknown.",
+        meaning="The command line is incomplete, or contains an unknown option or value.",
         fix="Run `aqueduct VERB --help`.",
     ),
     DeclaredMessage(
         id="option-renamed",
         area=Area.COMMAND_LINE,
         meaning=(
-            "The command line, a file of `--config` or the environment has the former name of an "
-            "option. It was accepted."
+            "The command line, a file of `--config` or the environment contains the former name of an "
+            "option. The former name was accepted."
         ),
-        fix="Use the new name in the message. The next minor release refuses the former name.",
+        fix="Use the new name in the message. The next minor release rejects the former name.",
     ),
     DeclaredMessage(
         id="link-options-invalid",
         area=Area.COMMAND_LINE,
-        meaning="Options of `aqueduct diode` are unknown, missing, or have values that cannot be used.",
+        meaning="Options of `aqueduct diode` are unknown or missing, or have values that cannot be used.",
         fix="Correct all options that the message lists.",
     ),
     DeclaredMessage(
         id="site-name-invalid",
         area=Area.COMMAND_LINE,
-        meaning="A site of `init --sites` has a name that cannot be part of host names and groups.",
-        fix="Begin with a lower-case letter, and use lower-case letters and digits only.",
+        meaning="A site of `init --sites` has a name that cannot be part of the names of hosts and groups.",
+        fix="Use a name of lower-case letters and digits that begins with a letter.",
     ),
     DeclaredMessage(
         id="site-repeated",
         area=Area.COMMAND_LINE,
         meaning="A site of `init --sites` is listed twice.",
-        fix="Remove one of them.",
+        fix="Remove one of the two entries.",
     ),
     DeclaredMessage(
         id="sites-without-source",
         area=Area.COMMAND_LINE,
-        meaning="All sites of `init --sites` are lakes, which mirror other sites.",
+        meaning="All sites of `init --sites` are lakes, so no site exists that they could mirror.",
         fix="Add a site whose name does not begin with `lake` or `dw`.",
     ),
     DeclaredMessage(
         id="inventory-name-invalid",
         area=Area.COMMAND_LINE,
-        meaning="The name of `init --name` cannot be the name of a folder of inventories.",
-        fix="Begin with a lower-case letter, and use lower-case letters and digits only.",
+        meaning="The value of `init --name` cannot be the name of a folder below `inventories`.",
+        fix="Use a name of lower-case letters and digits that begins with a letter.",
     ),
     DeclaredMessage(
         id="init-file-exists",
         area=Area.COMMAND_LINE,
-        meaning="The folder of `init` already has a file that would be created. Nothing is overwritten.",
-        fix="Choose another folder, or move the existing files away.",
+        meaning=(
+            "The folder of `init` already contains a file that `init` would create. Nothing was overwritten."
+        ),
+        fix="Choose another folder, or move the existing files to another folder.",
     ),
     DeclaredMessage(
         id="init-release-missing",
@@ -70,15 +72,15 @@ COMMAND_LINE = (
         id="release-mismatch",
         area=Area.COMMAND_LINE,
         meaning=(
-            "The collection `aqueduct.estate` and the Python package `aqueduct-estate` have different "
+            "The collection `aqueduct.estate` and the Python package `aqueduct-estate` are of different "
             "releases."
         ),
-        fix="Install both in the same release, as the message describes.",
+        fix="Install the same release of both, as the message describes.",
     ),
     DeclaredMessage(
         id="playbook-variable-unknown",
         area=Area.COMMAND_LINE,
-        meaning="The playbook, its roles and Ansible do not define a variable of `-e`.",
+        meaning="`-e` sets a variable that neither the playbook, nor its roles, nor Ansible define.",
         fix="Correct the name, or remove the variable.",
     ),
     DeclaredMessage(
@@ -96,20 +98,20 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="no-host-selected",
         area=Area.COMMAND_LINE,
-        meaning="A playbook selects no host of the group or the site that its task is for. Nothing was done.",
-        fix="Change or omit `--limit`. If the group is empty, add a host to it in the inventory.",
+        meaning="The playbook selects no host of the required group or site. Nothing was done.",
+        fix="Change or omit `--limit`. If the group is empty, add a host to the group in the inventory.",
     ),
     DeclaredMessage(
         id="option-required",
         area=Area.COMMAND_LINE,
-        meaning="An option has no effect without another one, or a required one is missing.",
-        fix="Add the option that the message identifies.",
+        meaning="An option has no effect without another option, or a required option is missing.",
+        fix="Add the option in the message.",
     ),
     DeclaredMessage(
         id="option-conflict",
         area=Area.COMMAND_LINE,
         meaning="Two options contradict each other.",
-        fix="Remove one of the options.",
+        fix="Remove one of the two options.",
     ),
     DeclaredMessage(
         id="config-file-unreadable",
@@ -127,7 +129,10 @@ COMMAND_LINE = (
         id="config-option-unknown",
         area=Area.COMMAND_LINE,
         meaning="The file of `--config` has a key that is not a long option of the verb.",
-        fix="Correct the key. `aqueduct VERB --help` lists the options. Write them without the leading `--`.",
+        fix=(
+            "Correct the key. `aqueduct VERB --help` lists the options. Write an option without the "
+            "leading `--`."
+        ),
     ),
     DeclaredMessage(
         id="config-option-repeated",
@@ -144,25 +149,25 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="time-window-empty",
         area=Area.COMMAND_LINE,
-        meaning="`--from-time` is later than `--to-time`, so the range contains no records.",
+        meaning="`--from-time` is later than `--to-time`, so the time range contains no records.",
         fix="Exchange the two times.",
     ),
     DeclaredMessage(
         id="topic-name-invalid",
         area=Area.COMMAND_LINE,
         meaning="A name in `--topics` is not a Kafka topic name.",
-        fix="Write `a,b`, or `source:target` for another name at the target.",
+        fix="Write topic names separated by commas. For another name at the target, write `source:target`.",
     ),
     DeclaredMessage(
         id="topic-listed-twice",
         area=Area.COMMAND_LINE,
-        meaning="`--topics` lists a topic twice, or two topics for the same target topic.",
+        meaning="`--topics` lists a topic twice, or lists two topics with the same target topic.",
         fix="List each topic once.",
     ),
     DeclaredMessage(
         id="topic-unknown",
         area=Area.COMMAND_LINE,
-        meaning="The cluster has no topic of this name, or the client may not describe it.",
+        meaning="The cluster has no topic with this name, or the client may not describe the topic.",
         fix="Check the name, and the rights of the client.",
     ),
     DeclaredMessage(
@@ -170,34 +175,34 @@ COMMAND_LINE = (
         area=Area.COMMAND_LINE,
         meaning="A regular expression does not compile.",
         fix=(
-            "Correct the pattern. It is a Python regular expression; patterns of flows and "
+            "Correct the pattern. Patterns of options are Python regular expressions. Patterns of flows and "
             "connectors are Java regular expressions."
         ),
     ),
     DeclaredMessage(
         id="pattern-matches-nothing",
         area=Area.COMMAND_LINE,
-        meaning="No name matches the pattern as a whole.",
+        meaning="No name matches the pattern. The pattern must match the whole name.",
         fix="Check the pattern. Use `.*` to match any characters.",
     ),
     DeclaredMessage(
         id="header-matches-nothing",
         area=Area.COMMAND_LINE,
-        meaning="No inspected record has the header of `--header`, so no record was compared.",
+        meaning="No record that was read has the header of `--header`, so no record was compared.",
         fix="Check the name and the value of the header.",
     ),
     DeclaredMessage(
         id="python-package-missing",
         area=Area.COMMAND_LINE,
         meaning="This host lacks a Python package that the verb needs.",
-        fix=(
-            "Install Aqueduct with the extra that the message identifies, such as `aqueduct-estate[spark]`."
-        ),
+        fix=("Install Aqueduct with the extra in the message, such as `aqueduct-estate[spark]`."),
     ),
     DeclaredMessage(
         id="report-inside-store",
         area=Area.COMMAND_LINE,
-        meaning="The report file is inside the store, where it could overwrite an object.",
+        meaning=(
+            "The path of the report file is inside the store, where the report could overwrite an object."
+        ),
         fix="Pass a path outside the store to `--report`.",
     ),
     DeclaredMessage(
@@ -215,7 +220,10 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="folder-of-other-user",
         area=Area.COMMAND_LINE,
-        meaning="Another user could lead root to other files with a link in the folder. Nothing was done.",
+        meaning=(
+            "Another user can create links in the folder. With such a link, a command of root would "
+            "change other files. Nothing was done."
+        ),
         fix=(
             "Run the command as the owner of the folder, [in the service's sandbox]"
             "(security.md#run-a-command-as-the-user-of-a-service)."
@@ -243,7 +251,7 @@ COMMAND_LINE = (
         id="archive-name-invalid",
         area=Area.COMMAND_LINE,
         meaning=(
-            "Spark unpacks an archive according to its file extension, and the name of `--out` has "
+            "Spark unpacks an archive according to its file extension, and the file name of `--out` has "
             "another extension."
         ),
         fix="Pass a name that ends with `.tar.gz`.",
@@ -258,7 +266,10 @@ COMMAND_LINE = (
         id="key-file-invalid",
         area=Area.COMMAND_LINE,
         meaning="The file does not contain a key of the expected kind.",
-        fix="Pass the path of the right file. A newly created key cannot decrypt earlier data.",
+        fix=(
+            "Pass the path of the correct file. Do not create a new key for this: a new key cannot "
+            "decrypt earlier data."
+        ),
     ),
     DeclaredMessage(
         id="key-file-unreadable",
@@ -269,31 +280,33 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="key-file-permissions",
         area=Area.COMMAND_LINE,
-        meaning="A private key file can be read by other users.",
+        meaning="Other users can read a private key file.",
         fix="Run `chmod 0600 FILE`.",
     ),
     DeclaredMessage(
         id="option-count-mismatch",
         area=Area.COMMAND_LINE,
-        meaning="A file of client properties is passed several times, but not once for each address.",
-        fix="Pass one file for all addresses, or one for each, in the same order.",
+        meaning=(
+            "Several files of client properties were passed, but their number is not the number of addresses."
+        ),
+        fix="Pass one file for all addresses, or one file for each address in the same order.",
     ),
     DeclaredMessage(
         id="file-unreadable",
         area=Area.COMMAND_LINE,
-        meaning="A file that an option or a variable lists does not exist or cannot be read.",
+        meaning="A file in an option or a variable does not exist or cannot be read.",
         fix="Check the path, and run the command as a user with read access to the file.",
     ),
     DeclaredMessage(
         id="file-unwritable",
         area=Area.COMMAND_LINE,
-        meaning="A file that an option or a setting lists cannot be written.",
-        fix="Check the path, the rights on its folder and the free space.",
+        meaning="A file in an option or a setting cannot be written.",
+        fix="Check the path, the permissions of its folder and the free space.",
     ),
     DeclaredMessage(
         id="file-content-invalid",
         area=Area.COMMAND_LINE,
-        meaning="A file is damaged, or was not written by the command in the message.",
+        meaning="A file is damaged, or another program wrote it than the command in the message.",
         fix="Run the command in the message again, and pass its output unchanged.",
     ),
     DeclaredMessage(
@@ -312,8 +325,9 @@ COMMAND_LINE = (
         id="folder-inside-store",
         area=Area.COMMAND_LINE,
         meaning=(
-            "One of two locations of a command is inside the other, for example an export inside its store."
+            "One location of the command is inside another location of the command, for example an export "
+            "inside its store."
         ),
-        fix="Pass a location outside the other one.",
+        fix="Pass a location that is not inside the other location.",
     ),
 )

@@ -7,37 +7,38 @@ CONNECT = (
         id="connect-store-not-opened",
         area=Area.CONNECT,
         meaning=(
-            "A key or trust store of the worker could not be opened, because its password is not available "
-            "on this host or `keytool` is not installed. Its certificates were not checked."
+            "A key store or trust store of the worker could not be opened, because its password is not "
+            "available on this host or `keytool` is not installed. The certificates in the store were not "
+            "checked."
         ),
         fix=(
-            "Run the command on the worker's host, as the user of the worker. To accept unknown results, "
+            "Run the command on the worker's host, as the user of the worker. To accept unchecked items, "
             "pass `--allow-unknown`."
         ),
     ),
     DeclaredMessage(
         id="connect-broker-away",
         area=Area.CONNECT,
-        meaning="No broker answers at this address, so it is unknown whether its listener requires TLS.",
+        meaning="No broker answers at the address, so it is unknown whether the listener requires TLS.",
         fix=(
             "Start the broker, or correct the address. To skip this check, pass `--no-probe`. To accept "
-            "unknown results, pass `--allow-unknown`."
+            "unchecked items, pass `--allow-unknown`."
         ),
     ),
     DeclaredMessage(
         id="connect-topics-unknown",
         area=Area.CONNECT,
-        meaning="It is unknown whether the topics of a sink exist, for the reason in the message.",
+        meaning="It is unknown whether the topics of a sink exist. The message shows the reason.",
         fix=(
-            "Check the topics by hand, or correct the reason. To accept unknown results, pass "
-            "`--allow-unknown`."
+            "Check the topics manually, or correct the cause in the message. To accept unchecked items, "
+            "pass `--allow-unknown`."
         ),
     ),
     DeclaredMessage(
         id="connect-clients-unsafe",
         area=Area.CONNECT,
         meaning=(
-            "The worker's clients, or those of its connectors, would connect without TLS or with unsuitable "
+            "Clients of the worker or of its connectors would connect without TLS or with unsuitable "
             "certificates. No connector was changed."
         ),
         fix="Correct all settings that the message lists.",
@@ -45,26 +46,26 @@ CONNECT = (
     DeclaredMessage(
         id="connector-file-forbidden",
         area=Area.CONNECT,
-        meaning="A connector reads or writes files that it may not. No connector was changed.",
-        fix="Use files of the folders in the message, or allow another folder in the inventory.",
+        meaning="A connector reads or writes files outside the allowed folders. No connector was changed.",
+        fix="Use files in the folders that the message shows, or allow another folder in the inventory.",
     ),
     DeclaredMessage(
         id="connector-config-invalid",
         area=Area.CONNECT,
         meaning="The configuration of a connector is incomplete, contradictory, or not an object.",
-        fix="Correct the configuration that the message identifies.",
+        fix="Correct the configuration in the message.",
     ),
     DeclaredMessage(
         id="connector-missing",
         area=Area.CONNECT,
-        meaning="A connector is declared without a configuration, and does not exist.",
-        fix="Declare its configuration, or remove it from `connect_connectors`.",
+        meaning="A connector is declared without a configuration, and the connector does not exist.",
+        fix="Declare the configuration of the connector, or remove the connector from `connect_connectors`.",
     ),
     DeclaredMessage(
         id="connect-worker-invalid",
         area=Area.CONNECT,
         meaning="The file is not the configuration of a Connect worker.",
-        fix="Pass the properties that `connect-distributed` starts with.",
+        fix="Pass the properties file with which `connect-distributed` is started.",
     ),
     DeclaredMessage(
         id="connect-url-invalid",
@@ -75,60 +76,67 @@ CONNECT = (
     DeclaredMessage(
         id="connect-unreachable",
         area=Area.CONNECT,
-        meaning="No worker of the Connect cluster answered in time.",
+        meaning="No worker of the Connect cluster answered within the time limit.",
         fix="Start a worker, and read its journal.",
     ),
     DeclaredMessage(
         id="connect-tls-failed",
         area=Area.CONNECT,
         meaning=(
-            "TLS with a Connect worker failed: a certificate is not accepted, or the worker does not use TLS."
+            "The TLS connection to a Connect worker failed: a certificate was not accepted, or the worker "
+            "does not use TLS."
         ),
-        fix="Correct the certificate, the trust store or the listener that the message identifies.",
+        fix="Correct the certificate, the trust store or the listener in the message.",
     ),
     DeclaredMessage(
         id="connect-request-rejected",
         area=Area.CONNECT,
         meaning="A Connect worker rejected a request.",
-        fix="Correct the reason in the message, which is the worker's own.",
+        fix="Correct the cause. The message contains the error message of the worker.",
     ),
     DeclaredMessage(
         id="connect-rest-without-tls",
         area=Area.CONNECT,
-        meaning="REST is offered without TLS. A client that reaches it can change every connector.",
-        fix="Set the listener to `https://` and give it a key and a trust store.",
+        meaning=(
+            "The REST API of the worker is available without TLS. Each client that reaches the REST API "
+            "can change every connector."
+        ),
+        fix="Set the listener to `https://`, and set a key store and a trust store for the listener.",
     ),
     DeclaredMessage(
         id="connect-rest-exposed",
         area=Area.CONNECT,
         meaning=(
-            "REST with TLS listens on an address that other hosts reach, and accepts every certificate of "
-            "its authorities."
+            "The REST listener with TLS listens on an address that other hosts can reach, and accepts every "
+            "certificate of the authorities in its trust store."
         ),
-        fix="Let REST listen on 127.0.0.1, behind a proxy that checks the subject of the certificate.",
+        fix=(
+            "Let the REST listener listen on 127.0.0.1, behind a proxy that checks the subject of the "
+            "client certificate."
+        ),
     ),
     DeclaredMessage(
         id="connect-rest-unauthenticated",
         area=Area.CONNECT,
-        meaning="REST does not require a client certificate.",
+        meaning="The REST listener does not require a client certificate.",
         fix="Set `listeners.https.ssl.client.auth=required`.",
     ),
     DeclaredMessage(
         id="connect-rest-store-missing",
         area=Area.CONNECT,
-        meaning="REST has no key store or no trust store.",
+        meaning="The REST listener has no key store or no trust store.",
         fix="Set the location of a PKCS12 or JKS file.",
     ),
     DeclaredMessage(
         id="connect-rest-store-unusable",
         area=Area.CONNECT,
-        meaning="REST has a PEM store, which its server cannot use.",
+        meaning="The REST listener has a PEM store, but the REST server of Connect cannot use PEM stores.",
         fix="Set the location of a PKCS12 or JKS file.",
     ),
     DeclaredMessage(
         id="connect-store-unreadable",
         area=Area.CONNECT,
-        meaning="Java cannot use a key or trust store, for the reason in the message.",
+        meaning="Java cannot use a key store or trust store. The message shows the reason.",
         fix="Correct the file, its password or its permissions.",
     ),
     DeclaredMessage(
@@ -140,86 +148,100 @@ CONNECT = (
     DeclaredMessage(
         id="connect-certificate-missing",
         area=Area.CONNECT,
-        meaning="Java sees no certificate in a store.",
+        meaning="Java finds no certificate in a key store or trust store.",
         fix="Create the store with `keytool`.",
     ),
     DeclaredMessage(
         id="connect-certificate-expired",
         area=Area.CONNECT,
-        meaning="The certificates of a store have expired.",
-        fix="Renew the certificate, and restart the worker.",
+        meaning="Certificates in a key store or trust store have expired.",
+        fix="Renew the certificates, and restart the worker.",
     ),
     DeclaredMessage(
         id="connect-certificate-premature",
         area=Area.CONNECT,
-        meaning="The certificates of a store are not valid yet.",
+        meaning="Certificates in a key store or trust store are not valid yet.",
         fix="Set the clock of the host, or re-issue the certificate.",
     ),
     DeclaredMessage(
         id="worker-setting-missing",
         area=Area.CONNECT,
         meaning="A setting that the worker needs is not set.",
-        fix="Set it in the worker's properties.",
+        fix="Set the setting in the properties file of the worker.",
     ),
     DeclaredMessage(
         id="worker-topic-missing",
         area=Area.CONNECT,
         meaning="The name of an internal topic of the worker is not set.",
-        fix="Set it to a compacted topic of this worker's group.",
+        fix="Set the name of a compacted topic that only the workers of this group use.",
     ),
     DeclaredMessage(
         id="worker-topic-shared",
         area=Area.CONNECT,
-        meaning="Two internal topics of the worker have the same name.",
-        fix="Give each its own topic.",
+        meaning="Two internal topics of the worker have the same name in the settings.",
+        fix="Set a separate topic for each setting.",
     ),
     DeclaredMessage(
         id="worker-topic-unreplicated",
         area=Area.CONNECT,
-        meaning="An internal topic of the worker has one replica, although there are several brokers.",
+        meaning=(
+            "The replication factor of an internal topic of the worker is 1, although the cluster has "
+            "several brokers."
+        ),
         fix="Set the replication factor to 3, or to the number of brokers.",
     ),
     DeclaredMessage(
         id="plugin-path-missing",
         area=Area.CONNECT,
-        meaning="`plugin.path` is not set, so plugins are not isolated from each other.",
-        fix="Set it to the folders that have a folder for each plugin.",
+        meaning="`plugin.path` is not set, so the libraries of plugins are not isolated from each other.",
+        fix="Set `plugin.path` to folders that contain one folder for each plugin.",
     ),
     DeclaredMessage(
         id="plugin-folder-unusable",
         area=Area.CONNECT,
-        meaning="A folder of `plugin.path` cannot be used, for the reason in the message.",
-        fix="Install the plugins there, or remove the folder from `plugin.path`.",
+        meaning="A folder of `plugin.path` cannot be used. The message shows the reason.",
+        fix="Install the plugins in this folder, or remove the folder from `plugin.path`.",
     ),
     DeclaredMessage(
         id="dead-letters-unreachable",
         area=Area.CONNECT,
-        meaning="A sink has a dead-letter topic, but stops at the first bad record.",
+        meaning=(
+            "A sink has a dead-letter topic, but `errors.tolerance` stops the sink at the first record "
+            "that it cannot process."
+        ),
         fix="Set `errors.tolerance=all`.",
     ),
     DeclaredMessage(
         id="bad-records-dropped",
         area=Area.CONNECT,
-        meaning="A sink drops records that it cannot convert, and keeps no copy.",
+        meaning="A sink drops records that it cannot process, and writes no copy of these records.",
         fix="Set `errors.deadletterqueue.topic.name`.",
     ),
     DeclaredMessage(
         id="dead-letters-without-headers",
         area=Area.CONNECT,
-        meaning="Dead-letter records of a sink have no headers, so they cannot be sent back.",
+        meaning=(
+            "Dead-letter records of a sink have no headers with their origin, so `aqueduct dlq replay` "
+            "cannot send them back."
+        ),
         fix="Set `errors.deadletterqueue.context.headers.enable=true`.",
     ),
     DeclaredMessage(
         id="connector-override-refused",
         area=Area.CONNECT,
-        meaning="A connector overrides client settings that the worker's policy refuses.",
-        fix="Remove these settings from the connector, or change the policy of the worker.",
+        meaning=(
+            "A connector overrides client settings, but the policy of the worker rejects these overrides."
+        ),
+        fix=(
+            "Remove these settings from the connector, or set `connector.client.config.override.policy` "
+            "of the worker."
+        ),
     ),
     DeclaredMessage(
         id="connector-task-failed",
         area=Area.CONNECT,
-        meaning="A connector, or a task of it, has failed on a worker.",
-        fix="Correct the cause that the message has, and restart it.",
+        meaning="A connector or one of its tasks has failed on a worker.",
+        fix="Correct the cause in the message, and restart the connector or the task.",
     ),
     DeclaredMessage(
         id="security-protocol-unknown",
@@ -230,14 +252,19 @@ CONNECT = (
     DeclaredMessage(
         id="client-listener-plaintext",
         area=Area.CONNECT,
-        meaning="A client of the worker uses TLS, but the listener does not.",
+        meaning="A client of the worker uses TLS, but the listener of the brokers does not use TLS.",
         fix="Set `bootstrap.servers` to the TLS listener.",
     ),
     DeclaredMessage(
         id="client-names-unchecked",
         area=Area.CONNECT,
-        meaning="A client of the worker does not check the names of the brokers.",
-        fix="Remove `ssl.endpoint.identification.algorithm`, and put the names into the certificates.",
+        meaning=(
+            "A client of the worker does not compare the host names of the brokers with their certificates."
+        ),
+        fix=(
+            "Remove `ssl.endpoint.identification.algorithm`. Add the host names to the certificates of "
+            "the brokers."
+        ),
     ),
     DeclaredMessage(
         id="client-plaintext-to-tls",
@@ -266,14 +293,17 @@ CONNECT = (
     DeclaredMessage(
         id="admin-settings-inherited",
         area=Area.CONNECT,
-        meaning="The worker's admin client has TLS settings only because it inherits them from the worker.",
-        fix="Set them for the admin client, too.",
+        meaning=(
+            "The admin client of the worker has no TLS settings of its own, and inherits the TLS "
+            "settings of the worker."
+        ),
+        fix="Set the TLS settings with the prefix `admin.`, too.",
     ),
     DeclaredMessage(
         id="connect-configuration-refused",
         area=Area.CONNECT,
-        meaning="The configuration of a worker is refused. Nothing was restarted.",
-        fix="Correct the faults that follow in the message.",
+        meaning="The configuration of a worker has faults. Nothing was restarted.",
+        fix="Correct the faults in the message.",
     ),
     DeclaredMessage(
         id="connector-plugin-missing",

@@ -7,7 +7,7 @@ DATA_FOLDERS = (
         id="data-folder-missing",
         area=Area.DATA_FOLDERS,
         meaning="The data folder of the node does not exist, or is not a folder.",
-        fix="Create it for the user of the node, or pass the folder that the node uses.",
+        fix="Create the folder for the user of the node, or pass the folder that the node uses.",
     ),
     DeclaredMessage(
         id="data-folder-unreadable",
@@ -19,23 +19,24 @@ DATA_FOLDERS = (
         id="data-folder-unwritable",
         area=Area.DATA_FOLDERS,
         meaning="A file of a data folder of a Kafka node cannot be written or moved.",
-        fix="Correct what the message shows, and run the command again as the user of the node.",
+        fix="Correct the cause in the message, and run the command again as the user of the node.",
     ),
     DeclaredMessage(
         id="data-folder-unidentified",
         area=Area.DATA_FOLDERS,
         meaning=(
-            "`meta.properties` of a data folder does not contain the node and the cluster that it belongs to."
+            "`meta.properties` of a data folder does not contain the node ID and the cluster ID of the "
+            "folder."
         ),
         fix=(
-            "If the folder has logs, restore `meta.properties` from a backup of the host. Otherwise format "
-            "the folder."
+            "If the folder contains logs, restore `meta.properties` from a backup of the host. Otherwise, "
+            "format the folder."
         ),
     ),
     DeclaredMessage(
         id="broker-running",
         area=Area.DATA_FOLDERS,
-        meaning="A broker uses the data folder. Nothing was done.",
+        meaning="A running broker uses the data folder. Nothing was done.",
         fix="Stop the broker, and run the command again.",
     ),
 )

@@ -6,40 +6,48 @@ DEAD_LETTERS = (
     DeclaredMessage(
         id="dead-letter-name-unknown",
         area=Area.DEAD_LETTERS,
-        meaning=(
-            "No dead-letter record has a connector of `--connector`, an error class of `--error-class`, or a "
-            "topic of `--topic`."
+        meaning=("No dead-letter record matches `--connector`, `--error-class` or `--topic`."),
+        fix=(
+            "Check the names. `aqueduct dlq replay --dry-run` without these options lists the "
+            "connectors, error classes and topics of all records."
         ),
-        fix="Check the names. `dlq replay --dry-run` without these options lists those of all records.",
     ),
     DeclaredMessage(
         id="ledger-created",
         area=Area.DEAD_LETTERS,
-        meaning="The topic of `--ledger` did not exist, and was created. It lists no earlier replay.",
-        fix="If earlier replays used another ledger, check `--ledger`: their records were sent again.",
+        meaning=(
+            "The topic of `--ledger` did not exist, and was created. The new topic lists no earlier replay."
+        ),
+        fix="If earlier replays used another ledger, correct `--ledger`: this run sent their records again.",
     ),
     DeclaredMessage(
         id="dead-letter-topics-unknown",
         area=Area.DEAD_LETTERS,
-        meaning="The client may describe no dead-letter topic, so it is not known whether any exist.",
+        meaning=(
+            "The client may not describe any dead-letter topic, so it is unknown whether dead-letter "
+            "topics exist."
+        ),
         fix="Grant the client `Read` on the dead-letter topics, or list them with `--dlq`.",
     ),
     DeclaredMessage(
         id="dead-letters-unreadable",
         area=Area.DEAD_LETTERS,
-        meaning="Dead-letter records cannot be read, so they are not counted.",
-        fix="Grant the client `Read` on the topic. A batch that unpacks to too much stays as it is.",
+        meaning="Dead-letter records cannot be read, so these records are not counted.",
+        fix=(
+            "Grant the client `Read` on the topic. A batch that is too large after decompression stays "
+            "in the topic."
+        ),
     ),
     DeclaredMessage(
         id="dead-letter-origin-unknown",
         area=Area.DEAD_LETTERS,
         meaning=(
-            "A record of the dead-letter topic has no headers with the topic and partition of its origin, so "
-            "it cannot be sent back. It stays in the dead-letter topic."
+            "A record of the dead-letter topic has no headers with the topic and partition of its origin, "
+            "so the record cannot be sent back. The record stays in the dead-letter topic."
         ),
         fix=(
-            "Set `errors.deadletterqueue.context.headers.enable=true` in the connector, which Aqueduct's "
-            "role does. To send such records to a topic, write them with another producer."
+            "Set `errors.deadletterqueue.context.headers.enable=true` in the connector. Aqueduct's role "
+            "sets this by default. To send records without these headers to a topic, use another producer."
         ),
     ),
     DeclaredMessage(
@@ -48,17 +56,17 @@ DEAD_LETTERS = (
         meaning=(
             "The headers of a dead-letter record contain a topic or partition that does not exist, that the "
             "connector does not read, or that the client may not describe. The record stays in the "
-            "dead-letter topic. Anyone who can write to that topic can write such headers."
+            "dead-letter topic. Each client with `Write` on the dead-letter topic can write such headers."
         ),
         fix=(
-            "If the topic was deleted, send the records to another topic that the connector reads, with "
-            "`--to`. If the client lacks permissions, grant `Describe` and `Write` on the topic."
+            "If the topic was deleted, send the records with `--to` to another topic that the connector "
+            "reads. If the client lacks permissions, grant `Describe` and `Write` on the topic."
         ),
     ),
     DeclaredMessage(
         id="dead-letter-ledger-unknown",
         area=Area.DEAD_LETTERS,
-        meaning="The ledger of replays cannot be read, so it is not known which records were sent back.",
+        meaning="The ledger of replays cannot be read, so it is unknown which records were sent back.",
         fix="Grant the client `Read` on `aqueduct.dlq.replayed`, or pass another `--ledger`.",
     ),
     DeclaredMessage(
@@ -73,19 +81,21 @@ DEAD_LETTERS = (
     DeclaredMessage(
         id="dead-letter-ledger-invalid",
         area=Area.DEAD_LETTERS,
-        meaning="The topic of `--ledger` has records that are not entries of a ledger.",
-        fix="Find out what else writes to the topic, or pass another topic with `--ledger`.",
+        meaning="The topic of `--ledger` contains records that are not ledger entries.",
+        fix="Find out which other client writes to the topic, or pass another topic with `--ledger`.",
     ),
     DeclaredMessage(
         id="dead-letters-not-replayed",
         area=Area.DEAD_LETTERS,
         meaning="Some dead-letter records could not be sent back.",
-        fix="Read the lines that follow in the message.",
+        fix="Read the next lines of the message.",
     ),
     DeclaredMessage(
         id="connector-not-chosen",
         area=Area.DEAD_LETTERS,
-        meaning="The playbook was started without a connector, no site has it, or several have it.",
-        fix="Pass `-e connector`, and `-e site` if several sites have it.",
+        meaning=(
+            "The playbook was started without `-e connector`, or no site or several sites have the connector."
+        ),
+        fix="Pass `-e connector`. If several sites have the connector, also pass `-e site`.",
     ),
 )

@@ -7,7 +7,7 @@ DRILL = (
         id="scratch-cluster-wrong",
         area=Area.DRILL,
         meaning=(
-            "The cluster is not marked as a scratch cluster, or is the cluster that was backed up. Nothing "
+            "The cluster is not marked as a scratch cluster, or it is the cluster of the backup. Nothing "
             "was done."
         ),
         fix="Pass the address of the drill's own broker, which the role `drill` starts.",
@@ -15,7 +15,7 @@ DRILL = (
     DeclaredMessage(
         id="scratch-cluster-not-empty",
         area=Area.DRILL,
-        meaning="The scratch cluster has topics that the drill did not create. Nothing was done.",
+        meaning="The scratch cluster contains topics that the drill did not create. Nothing was done.",
         fix="Check the address. Start the scratch cluster with an empty data directory.",
     ),
     DeclaredMessage(
@@ -28,31 +28,39 @@ DRILL = (
         id="records-deleted-while-read",
         area=Area.DRILL,
         meaning=(
-            "Retention deleted records of a partition while they were compared, so the partition was not "
+            "Retention deleted records of a partition during the comparison, so the partition was not "
             "compared."
         ),
-        fix="Run the command again. If it happens again, compare at a time when less expires.",
+        fix=(
+            "Run the command again. If retention deletes records again, run the command at another time "
+            "of day."
+        ),
     ),
     DeclaredMessage(
         id="live-cluster-differs",
         area=Area.DRILL,
-        meaning="The live cluster is not the cluster of the snapshot, so nothing was compared with it.",
+        meaning=(
+            "The live cluster is not the cluster of the snapshot, so nothing was compared with the live "
+            "cluster."
+        ),
         fix="Check the address of `--live-bootstrap-server`.",
     ),
     DeclaredMessage(
         id="live-topics-not-visible",
         area=Area.DRILL,
         meaning=(
-            "The live cluster has none of the topics of the drill, or its client may not describe them. "
-            "Nothing was compared with it."
+            "The live cluster has no topic of the drill, or its client may not describe these topics. "
+            "Nothing was compared with the live cluster."
         ),
-        fix="Check the address of `--live-bootstrap-server`, and grant its client `Describe` and `Read` on "
-        "the topics.",
+        fix=(
+            "Check the address of `--live-bootstrap-server`. Grant the client of the live cluster "
+            "`Describe` and `Read` on the topics."
+        ),
     ),
     DeclaredMessage(
         id="drill-run-failed",
         area=Area.DRILL,
         meaning="A drill failed or found a difference.",
-        fix="Read the lines that follow in the message.",
+        fix="Read the next lines of the message.",
     ),
 )

@@ -15,15 +15,18 @@ GROUPS = (
     DeclaredMessage(
         id="group-type-unsupported",
         area=Area.GROUPS,
-        meaning="The type of the group is not supported, so only its committed offsets are backed up.",
-        fix="Upgrade Aqueduct, or back up the rest of the group's state by other means.",
+        meaning=(
+            "The type of the group is not supported, so only the committed offsets of the group are "
+            "backed up."
+        ),
+        fix="Upgrade Aqueduct, or back up the other state of the group with another program.",
     ),
     DeclaredMessage(
         id="group-coordinator-unavailable",
         area=Area.GROUPS,
         meaning=(
-            "The coordinator of a consumer group does not answer, as its partition of `__consumer_offsets` "
-            "has no leader. The offsets of the group were not read or set."
+            "The coordinator of a consumer group does not answer, because the group's partition of "
+            "`__consumer_offsets` has no leader. The offsets of the group were neither read nor set."
         ),
         fix=(
             "Start the brokers that `aqueduct doctor cluster --groups NAME` lists, and run the command again."
@@ -33,8 +36,8 @@ GROUPS = (
         id="groups-unlisted",
         area=Area.GROUPS,
         meaning=(
-            "No broker lists the consumer groups of a partition of `__consumer_offsets` without a leader, so "
-            "a backup does not contain them, and their lag is not known."
+            "A partition of `__consumer_offsets` has no leader, so no broker lists the consumer groups in "
+            "this partition. The backup does not contain these groups, and their lag is unknown."
         ),
         fix=(
             "Start the brokers that `aqueduct doctor cluster` lists, and run the command again. The client "
@@ -44,53 +47,62 @@ GROUPS = (
     DeclaredMessage(
         id="partition-unavailable",
         area=Area.GROUPS,
-        meaning="The leader of a partition does not answer, so offsets of groups in it were not set.",
+        meaning=(
+            "The leader of a partition does not answer, so the offsets of consumer groups for this "
+            "partition were not set."
+        ),
         fix="Start the brokers of the partition, and run the command again.",
     ),
     DeclaredMessage(
         id="share-group-state-unreadable",
         area=Area.GROUPS,
-        meaning="Acknowledgements of share groups cannot be read, so only their start offsets are backed up.",
+        meaning=(
+            "The acknowledgements of share groups cannot be read, so only the start offsets of share "
+            "groups are backed up."
+        ),
         fix=(
-            "Grant the client `Read` on `__share_group_state`. After a restore without them, consumers "
-            "receive some acknowledged records again."
+            "Grant the client `Read` on `__share_group_state`. After a restore without acknowledgements, "
+            "consumers receive some acknowledged records again."
         ),
     ),
     DeclaredMessage(
         id="share-groups-unsupported",
         area=Area.GROUPS,
-        meaning="The target cluster has no share groups, so their offsets were not set.",
+        meaning=(
+            "The target cluster does not support share groups, so the offsets of share groups were not set."
+        ),
         fix="Upgrade Kafka to 4.2 or later, and enable the feature `share.version`.",
     ),
     DeclaredMessage(
         id="group-stopped",
         area=Area.GROUPS,
-        meaning="A group without members has unread records, and its offset does not move.",
+        meaning="A group without members has unread records, and its committed offset does not advance.",
         fix=(
-            "Start its consumers, or skip the group with `--exclude`. Deleting the group deletes its "
-            "committed offsets: do that only if no application needs it."
+            "Start the consumers of the group, or skip the group with `--exclude`. If no application needs "
+            "the group, you can delete the group, which deletes its committed offsets."
         ),
     ),
     DeclaredMessage(
         id="group-stuck",
         area=Area.GROUPS,
-        meaning="A group with members has unread records, and its offset does not move.",
+        meaning="A group with members has unread records, and its committed offset does not advance.",
         fix=(
-            "Read the logs of its consumers. `aqueduct transactions find-hanging` lists transactions that "
-            "groups wait for. Use a `--window` longer than the time between two commits."
+            "Read the logs of the consumers. `aqueduct transactions find-hanging` lists transactions that "
+            "block consumers. Use a `--window` that is longer than the time between two commits of the "
+            "group."
         ),
     ),
     DeclaredMessage(
         id="group-falling-behind",
         area=Area.GROUPS,
-        meaning="A group reads more slowly than its topics are written.",
-        fix="Add consumers, up to the number of partitions, or make them faster.",
+        meaning="Producers write the topics of a group faster than the group reads them.",
+        fix="Add consumers, up to the number of partitions, or increase the throughput of each consumer.",
     ),
     DeclaredMessage(
         id="group-lag-unknown",
         area=Area.GROUPS,
         meaning="The lag of a group in a partition cannot be measured.",
-        fix="Follow the reason in the message. The client needs `Describe` on groups and `Read` on topics.",
+        fix="Correct the cause in the message. The client needs `Describe` on groups and `Read` on topics.",
     ),
     DeclaredMessage(
         id="group-records-expired",

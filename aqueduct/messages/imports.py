@@ -7,10 +7,10 @@ IMPORT = (
         id="import-source-unknown",
         area=Area.IMPORT,
         meaning=(
-            "The location of `--from` does not have a backup of the program and the versions that the "
-            "message identifies."
+            "The location of `--from` does not contain a backup of the program and the versions in the "
+            "message."
         ),
-        fix="Correct `--from` and `--layout`. See the guide for supported versions.",
+        fix="Correct `--from` and `--layout`. The guide lists the supported versions.",
     ),
     DeclaredMessage(
         id="import-manifest-invalid",
@@ -19,7 +19,7 @@ IMPORT = (
             "The backup of the other program lists topics, offsets, files or groups that cannot exist. "
             "Nothing was committed."
         ),
-        fix="Find out who changed the backup, and import an undamaged copy.",
+        fix="Find out which program or user changed the backup, and import an undamaged copy.",
     ),
     DeclaredMessage(
         id="import-file-missing",
@@ -31,37 +31,43 @@ IMPORT = (
         id="import-file-damaged",
         area=Area.IMPORT,
         meaning=(
-            "The content of a file is not what the other program writes, or does not match its manifest. "
-            "Nothing was committed."
+            "A file does not have the format of the other program, or does not match the manifest of the "
+            "backup. Nothing was committed."
         ),
         fix="Copy the file from a copy of the backup.",
     ),
     DeclaredMessage(
         id="import-file-repeated",
         area=Area.IMPORT,
-        meaning="The backup has two files for one offset, so it is unknown which one is right.",
-        fix="Find out which file is right, and move the other one away.",
+        meaning="The backup contains two files for the same offset, so it is unknown which file is correct.",
+        fix="Find out which file is correct, and move the other file out of the backup.",
     ),
     DeclaredMessage(
         id="import-store-not-empty",
         area=Area.IMPORT,
-        meaning="The store of an import already has snapshots.",
-        fix="Pass a new store with `--store`, and restore from it.",
+        meaning="The store of an import already contains snapshots.",
+        fix="Pass a new store with `--store`, and restore from the new store.",
     ),
     DeclaredMessage(
         id="import-source-lacks",
         area=Area.IMPORT,
-        meaning="Backups of the other program do not contain this, so the snapshot does not, either.",
-        fix="Set what you need after a restore, such as topic settings and ACLs.",
+        meaning=(
+            "Backups of the other program do not contain the item in the message, so the snapshot does "
+            "not contain it."
+        ),
+        fix="After a restore, set the missing items that you need, such as topic settings and ACLs.",
     ),
     DeclaredMessage(
         id="import-offsets-counted",
         area=Area.IMPORT,
         meaning=(
-            "The files contain only their last offset, so the offsets of other records were counted from it "
-            "and may be too high."
+            "Each file contains only its last offset. Aqueduct calculated the offsets of the other records "
+            "from the last offset, so these offsets may be too high."
         ),
-        fix="None is needed unless an application stores offsets. Compare them with its records.",
+        fix=(
+            "If an application stores offsets outside Kafka, compare these offsets with the records. "
+            "Otherwise, no action is needed."
+        ),
     ),
     DeclaredMessage(
         id="import-records-differ",
@@ -71,14 +77,17 @@ IMPORT = (
             "imported."
         ),
         fix=(
-            "Find out whether the topic was re-created. If so, import the other files into a store of their "
-            "own."
+            "Find out whether the topic was re-created. If it was, import the other files into a separate "
+            "store."
         ),
     ),
     DeclaredMessage(
         id="import-offsets-unexplained",
         area=Area.IMPORT,
-        meaning="Offsets have no record, and the backup does not tell the reason.",
-        fix="Compare with the source, if it still exists. Transactions and compaction leave such gaps.",
+        meaning="Some offsets have no record, and the backup does not contain the reason.",
+        fix=(
+            "If the source cluster still exists, compare the records with it. Transactions and "
+            "compaction also leave offsets without a record."
+        ),
     ),
 )

@@ -6,15 +6,15 @@ RECONCILE = (
     DeclaredMessage(
         id="compared-topic-missing",
         area=Area.RECONCILE,
-        meaning="The target does not have a topic that the sources have.",
-        fix="Check that the flow or the restore includes the topic, and that it runs.",
+        meaning="A topic exists at the sources, but not at the target.",
+        fix="Check that the flow or the restore includes the topic. Check that the flow runs.",
     ),
     DeclaredMessage(
         id="link-not-compared",
         area=Area.RECONCILE,
         meaning=(
-            "A one-way link with `mode: record` has no ledger, so nothing was compared. Missing records are "
-            "unknown."
+            "A one-way link with `mode: record` has no ledger, so nothing was compared. It is unknown "
+            "whether records are missing."
         ),
         fix=(
             "Remove `mode: record` from the link, or list its name in `diode_downstream_uncompared_links` of "
@@ -24,7 +24,10 @@ RECONCILE = (
     DeclaredMessage(
         id="records-differ",
         area=Area.RECONCILE,
-        meaning="Records of a partition are missing, repeated, changed or in another order at the target.",
-        fix="Read the records that the report lists. A running flow may only be behind: compare again.",
+        meaning="Records of a partition at the target are missing, repeated, changed or in another order.",
+        fix=(
+            "Read the list of records in the report. If the flow runs, it may only have a lag: run the "
+            "command again later."
+        ),
     ),
 )

@@ -6,40 +6,40 @@ RESTORE = (
     DeclaredMessage(
         id="target-not-empty",
         area=Area.RESTORE,
-        meaning="A topic of the target contains records, and a restore writes only to empty topics.",
+        meaning="A target topic contains records, but a restore writes only to empty topics.",
         fix=(
-            "Restore under another name (`--topics orders:orders-restored`). With `--append` the "
-            "restore adds to the topic; let mirrors catch up first, or they copy restored records twice. "
-            "Deleting the topic destroys its records. To resume an interrupted restore, run its own command "
-            "again."
+            "Restore under another name (`--topics orders:orders-restored`). With `--append`, the restore "
+            "adds the records to the topic. Before that, wait until mirrors have caught up, because "
+            "otherwise they copy restored records twice. Deleting the topic destroys its records. To resume "
+            "an interrupted restore, run the command of that restore again."
         ),
     ),
     DeclaredMessage(
         id="target-changed",
         area=Area.RESTORE,
         meaning=(
-            "The restored topics do not contain what was restored: a topic was deleted or re-created, or "
-            "another program wrote or deleted records."
+            "The restored topics do not contain exactly the restored records. A topic was deleted or "
+            "re-created, or another program wrote or deleted records."
         ),
         fix=(
             "Stop the program that changed the topics. Then restore under another name (`--topics "
-            "orders:orders-restored`). Deleting the topics instead destroys their records, also those "
-            "that the program wrote."
+            "orders:orders-restored`). Deleting the topics instead also destroys the records that the other "
+            "program wrote."
         ),
     ),
     DeclaredMessage(
         id="partition-count-mismatch",
         area=Area.RESTORE,
-        meaning="A topic of the target has another number of partitions than the topic in the backup.",
+        meaning="The number of partitions of a target topic differs from the backup.",
         fix=(
-            "Restore under another name. Or delete the topic, which deletes its records, and run the "
-            "command again."
+            "Restore under another name (`--topics orders:orders-restored`). Or delete the target topic, "
+            "which destroys its records, and run the command again."
         ),
     ),
     DeclaredMessage(
         id="restore-in-progress",
         area=Area.RESTORE,
-        meaning="Another restore writes to the topic, or was interrupted before it was complete.",
+        meaning="Another restore writes to the topic, or another restore of the topic was interrupted.",
         fix=(
             "Complete the other restore with its own command, or restore under another name (`--topics "
             "orders:orders-restored`). Deleting the topics destroys the records that the other restore "
@@ -50,7 +50,8 @@ RESTORE = (
         id="restore-id-taken",
         area=Area.RESTORE,
         meaning=(
-            "The restore ID belongs to a restore of another snapshot, or of other topics, times or instances."
+            "The restore ID belongs to a restore with another snapshot, or with other topics, times or "
+            "instances."
         ),
         fix="Repeat the command of that restore, or pass another `--restore-id`.",
     ),
@@ -58,15 +59,17 @@ RESTORE = (
         id="restore-id-invalid",
         area=Area.RESTORE,
         meaning=(
-            "The restore ID contains characters that a consumer group name for it cannot have, or is too "
-            "long."
+            "The restore ID is too long, or contains characters that are not allowed in the name of a "
+            "consumer group."
         ),
-        fix="Use up to 100 of the characters a-z, A-Z, 0-9, `_` and `-`.",
+        fix="Use at most 100 characters of a-z, A-Z, 0-9, `_` and `-`.",
     ),
     DeclaredMessage(
         id="restore-version-mismatch",
         area=Area.RESTORE,
-        meaning="Another version of Aqueduct began the restore, and its progress cannot be read.",
+        meaning=(
+            "Another version of Aqueduct began the restore, so the progress of the restore cannot be read."
+        ),
         fix=(
             "Complete the restore with that version, or restore under another name (`--topics "
             "orders:orders-restored`). Deleting the topics instead destroys their records."
@@ -80,49 +83,56 @@ RESTORE = (
             "describe the restored topics."
         ),
         fix=(
-            "With `--task-principal`, pass the principal that brokers derive from the certificate or "
-            "login of `--task-command-config`. Check that no ACL denies it access."
+            "With `--task-principal`, pass the principal that brokers derive from the certificate or login "
+            "of `--task-command-config`. Check that no ACL denies access to this principal."
         ),
     ),
     DeclaredMessage(
         id="task-rights-left",
         area=Area.RESTORE,
         meaning=(
-            "The restore could not revoke the ACLs that it granted its tasks, so their principal can still "
-            "read and write the restored topics."
+            "The restore could not remove the ACLs that it granted to its tasks. The principal of the tasks "
+            "can still read and write the restored topics."
         ),
-        fix="Remove the ACLs of `--task-principal` with `kafka-acls.sh`. `playbooks/kafka.yml` does so, too.",
+        fix=(
+            "Remove the ACLs of `--task-principal` with `kafka-acls.sh`, or run `playbooks/kafka.yml`, "
+            "which also removes them."
+        ),
     ),
     DeclaredMessage(
         id="restore-key-sent",
         area=Area.RESTORE,
         meaning=(
-            "The restore runs on a Spark cluster, and each worker gets a key that may do more than the tasks "
-            "need, or for longer than the restore runs. An attacker with a worker can use it."
+            "The restore runs on a Spark cluster and sends a client key to each worker. The principal of "
+            "this key has more rights than the tasks need, or keeps its rights after the restore. An "
+            "attacker who controls a worker can use the key."
         ),
         fix=(
             "Pass a key that no other client uses with `--task-command-config`, and its principal with "
-            "`--task-principal`. The restore then grants it what tasks need, and revokes that at the end. "
-            "Replace a key that was sent."
+            "`--task-principal`. The restore then grants this principal only the ACLs that the tasks need, "
+            "and removes these ACLs at the end. Replace a key that was already sent."
         ),
     ),
     DeclaredMessage(
         id="restore-state-too-large",
         area=Area.RESTORE,
-        meaning="The restore must store more metadata with a committed offset than Kafka accepts.",
-        fix="Check the settings of the topic, or pass a shorter `--groups-pattern`.",
+        meaning=(
+            "The restore stores metadata with committed offsets, and these metadata are larger than "
+            "Kafka accepts."
+        ),
+        fix="Check `offset.metadata.max.bytes` of the brokers, or pass a shorter `--groups-pattern`.",
     ),
     DeclaredMessage(
         id="restore-progress-expired",
         area=Area.RESTORE,
         meaning=(
-            "The target cluster has deleted the progress of the restore (`offsets.retention.minutes`), so "
-            "offsets cannot be translated."
+            "The target cluster has deleted the progress of the restore because of "
+            "`offsets.retention.minutes`, so offsets cannot be translated."
         ),
         fix=(
-            "Restore under another name (`--topics orders:orders-restored`); group offsets follow the "
-            "new name. Deleting the topic instead destroys its records, also those that clients wrote "
-            "after the restore."
+            "Restore under another name (`--topics orders:orders-restored`). The restore translates group "
+            "offsets to the new topic. Deleting the topic instead also destroys the records that clients "
+            "wrote after the restore."
         ),
     ),
     DeclaredMessage(
@@ -130,22 +140,22 @@ RESTORE = (
         area=Area.RESTORE,
         meaning="A lifecycle rule of the store deleted records after the restore began.",
         fix=(
-            "Restore under another name (`--topics orders:orders-restored`); the report lists the "
-            "expired records. Deleting the topic instead destroys restored records that the store no "
-            "longer has."
+            "Restore under another name (`--topics orders:orders-restored`). The report lists the deleted "
+            "records. Deleting the topic instead destroys restored records that the store no longer "
+            "contains."
         ),
     ),
     DeclaredMessage(
         id="restored-records-compacted",
         area=Area.RESTORE,
         meaning=(
-            "Kafka may have compacted the restored records since the restore was complete, so offsets "
-            "cannot be translated."
+            "Kafka may have compacted the restored records after the restore, so offsets cannot be "
+            "translated."
         ),
         fix=(
-            "Restore under another name (`--topics orders:orders-restored`); group offsets follow the "
-            "new name. Deleting the topic instead destroys its records, also those that clients wrote "
-            "after the restore."
+            "Restore under another name (`--topics orders:orders-restored`). The restore translates group "
+            "offsets to the new topic. Deleting the topic instead also destroys the records that clients "
+            "wrote after the restore."
         ),
     ),
     DeclaredMessage(
@@ -154,8 +164,8 @@ RESTORE = (
         meaning="Restored records are missing from the target, so offsets cannot be translated.",
         fix=(
             "Stop the program that deleted the records. Then restore under another name (`--topics "
-            "orders:orders-restored`). Deleting the topic instead destroys its records, also those that"
-            " clients wrote after the restore."
+            "orders:orders-restored`). Deleting the topic instead also destroys the records that clients "
+            "wrote after the restore."
         ),
     ),
     DeclaredMessage(
@@ -170,18 +180,21 @@ RESTORE = (
     DeclaredMessage(
         id="resumed-snapshot-missing",
         area=Area.RESTORE,
-        meaning="An interrupted restore began with a snapshot that is no longer in the store.",
+        meaning="An interrupted restore used a snapshot that is no longer in the store.",
         fix=(
-            "Restore another snapshot under other names (`--topics orders:orders-restored`), and "
-            "compare. Deleting the topics that the restore began destroys their records, and the "
-            "snapshot that contained them no longer exists."
+            "Restore another snapshot under other names (`--topics orders:orders-restored`), and compare "
+            "the topics. Deleting the topics of the interrupted restore destroys their records, and these "
+            "records are no longer in the store."
         ),
     ),
     DeclaredMessage(
         id="snapshot-without-topics",
         area=Area.RESTORE,
-        meaning=("The snapshot contains consumer groups and no topic, so their offsets refer to no records."),
-        fix="Back up the topics of the groups, too.",
+        meaning=(
+            "The snapshot contains consumer groups but no topics, so the offsets of the groups refer to "
+            "no records."
+        ),
+        fix="Also back up the topics of the groups.",
     ),
     DeclaredMessage(
         id="snapshot-topic-unknown",
@@ -193,40 +206,45 @@ RESTORE = (
         id="snapshot-offsets-missing",
         area=Area.RESTORE,
         meaning=(
-            "`restore --groups-only` has nothing to set: the snapshot contains no offset of the selected "
-            "groups, or none in a topic that `--topics` lists."
+            "`restore --groups-only` found no offsets to set. The snapshot contains no offset of the "
+            "selected groups, or contains no offset of these groups in a topic of `--topics`."
         ),
         fix=(
-            "Check `--topics` and `--groups-pattern`. Select a snapshot that contains the offsets with "
-            "`--snapshot`. If the groups never had an offset in the topic, remove it from `--topics`."
+            "Check `--topics` and `--groups-pattern`. With `--snapshot`, select a snapshot that contains "
+            "the offsets. If the groups never had an offset in the topic, remove the topic from `--topics`."
         ),
     ),
     DeclaredMessage(
         id="snapshot-instance-unknown",
         area=Area.RESTORE,
-        meaning="The snapshot does not contain the instance of a topic that `--instance` asks for.",
+        meaning="The snapshot does not contain the instance of a topic that `--instance` selects.",
         fix="Run `aqueduct snapshots --store URL` to list the instances of each topic.",
     ),
     DeclaredMessage(
         id="instance-invalid",
         area=Area.RESTORE,
-        meaning="The value of `--instance` is not an instance.",
+        meaning="The value of `--instance` is not valid.",
         fix="Pass `activate`, `passivate` or `g` and a number, such as `g2`.",
     ),
     DeclaredMessage(
         id="topic-reserved",
         area=Area.RESTORE,
-        meaning=("The topic belongs to Kafka brokers, and its records have no meaning in another cluster."),
+        meaning=(
+            "The topic is an internal topic of Kafka, and its records are not valid in another cluster."
+        ),
         fix="Remove the topic from `--topics`.",
     ),
     DeclaredMessage(
         id="group-has-offsets",
         area=Area.RESTORE,
-        meaning="The consumer group already has offsets in the restored topics, and keeps them.",
+        meaning=(
+            "The consumer group already has committed offsets in the restored topics. The restore did "
+            "not change these offsets."
+        ),
         fix=(
-            "To keep the present offsets, do nothing. To set the offsets of the backup, run "
-            "`kafka-consumer-groups.sh --delete-offsets` for the group, which loses its present "
-            "offsets, and run the command again."
+            "To keep the present offsets, no action is needed. To set the offsets of the backup, run "
+            "`kafka-consumer-groups.sh --delete-offsets` for the group, which deletes its present offsets. "
+            "Then run the command again."
         ),
     ),
     DeclaredMessage(
@@ -242,13 +260,13 @@ RESTORE = (
         id="waiting-offset-unreadable",
         area=Area.RESTORE,
         meaning=(
-            "An offset waits for a consumer group that had members, and cannot be read. All offsets of the "
-            "group keep waiting, and none is set."
+            "The restore stored offsets in a waiting group, because the consumer group had members. A "
+            "stored offset cannot be read, so no offset of the consumer group was set."
         ),
         fix=(
             "Run the command with the release of Aqueduct that began the restore. Or set the offsets of the "
-            "group with `kafka-consumer-groups.sh --reset-offsets`, and delete the waiting group that the "
-            "message shows, which loses the offsets that wait in it."
+            "group with `kafka-consumer-groups.sh --reset-offsets`. Then delete the waiting group in the "
+            "message, which deletes the offsets that are stored in it."
         ),
     ),
     DeclaredMessage(
@@ -262,7 +280,7 @@ RESTORE = (
         area=Area.RESTORE,
         meaning=(
             "The position of a one-way link cannot be translated to the restored records, or the snapshot "
-            "does not contain it. The link stays stopped."
+            "does not contain the position. The link stays stopped."
         ),
         fix=(
             "To send all restored records again, start the link on its sending host: `systemctl start "
@@ -281,17 +299,17 @@ RESTORE = (
     DeclaredMessage(
         id="link-records-repeated",
         area=Area.RESTORE,
-        meaning="Records that crossed the one-way link after its position was backed up cross it again.",
+        meaning="The one-way link sends records again that it had sent after the backup of its position.",
         fix="No action is needed if the downstream end discards duplicates.",
     ),
     DeclaredMessage(
         id="link-ahead",
         area=Area.RESTORE,
         meaning=(
-            "The one-way link has sent records that were written after the snapshot, so the restored site "
-            "has lost them."
+            "The one-way link has sent records that were written after the snapshot. The restored site does "
+            "not have these records."
         ),
-        fix="To recover the records, copy the offsets in the report back from the downstream end.",
+        fix="To recover the records, copy the records at the offsets in the report from the downstream end.",
     ),
     DeclaredMessage(
         id="mirror-position-unknown",
@@ -300,67 +318,68 @@ RESTORE = (
             "The position of a mirror cannot be translated to the restored records. No position of the "
             "mirror was changed."
         ),
-        fix="Follow the reason in the message, and run the command again before the mirror starts.",
+        fix="Correct the cause in the message, and run the command again before the mirror starts.",
     ),
     DeclaredMessage(
         id="mirror-batches-restored",
         area=Area.RESTORE,
         meaning=(
-            "A flow with the engine `batches` has mirrored a topic that is to be restored. It would mirror "
-            "all restored records again, so they would arrive twice."
+            "The restore includes a topic that a flow with the engine `batches` has mirrored. The flow "
+            "would mirror all restored records again, so the records would arrive twice."
         ),
         fix=(
-            "Remove the flow from the inventory, deploy its site, and restore. Then declare the flow "
-            "with another `name` and `naming: prefix`, so that it writes to new topics. The topics that"
-            " it filled before stay at the target."
+            "Remove the flow from the inventory, deploy the target site, and restore. Then declare the flow "
+            "with another `name` and `naming: prefix`, so that the flow writes to new topics. The former "
+            "topics of the flow stay at the target."
         ),
     ),
     DeclaredMessage(
         id="mirror-unknown",
         area=Area.RESTORE,
         meaning=(
-            "The cluster of `--mirror` has no topic of positions for a flow of this name, so no position was "
-            "adjusted."
+            "The cluster of `--mirror` has no positions topic of a flow with this name, so no position was "
+            "changed."
         ),
-        fix="Check the name and the brokers in `--mirror`. Leave out a mirror that never ran.",
+        fix="Check the name and the brokers in `--mirror`. Omit a mirror that never ran.",
     ),
     DeclaredMessage(
         id="principal-unknown",
         area=Area.RESTORE,
-        meaning="The snapshot has no ACL of a principal that `--acls-of` lists.",
-        fix="Check the name. Write it without `User:`.",
+        meaning="The snapshot contains no ACL of a principal in `--acls-of`.",
+        fix="Check the name of the principal. Write the name without `User:`.",
     ),
     DeclaredMessage(
         id="mirror-ahead",
         area=Area.RESTORE,
         meaning=(
-            "The target of a mirror does not have exactly the restored records. It has records from after "
-            "the snapshot, which the restored site has lost, or restored records arrive there twice."
+            "The target of a mirror does not have exactly the restored records. The target has records that "
+            "were written after the snapshot and that the restored site does not have, or restored records "
+            "arrive at the target twice."
         ),
         fix=(
-            "For records that the site has lost, copy the offsets in the report back from the lake. For"
-            " records that arrived twice, configure consumers to skip them, and run `aqueduct mirror "
-            "--accept-ranges`. Do not delete the topic at the target."
+            "If the restored site lacks records, copy the records at the offsets in the report from the "
+            "lake. If records arrived twice, configure consumers to skip the duplicates, and run `aqueduct "
+            "mirror --accept-ranges`. Do not delete the topic at the target."
         ),
     ),
     DeclaredMessage(
         id="mirror-position-unbound",
         area=Area.RESTORE,
         meaning=(
-            "`aqueduct mirror` has not run since the mirror read the first records of a topic, so no "
-            "topic ID is stored with its position. The restore assumed that the position belongs to the"
-            " topic of the backup."
+            "No topic ID is stored with the position of a mirror, because `aqueduct mirror` has not run "
+            "after the mirror read the first records of the topic. The restore assumed that the position "
+            "belongs to the topic in the backup."
         ),
         fix=(
             "If the topic was re-created between the backup and the restore, compare both ends with "
-            "`aqueduct reconcile`. To have positions bound, run `aqueduct mirror` regularly."
+            "`aqueduct reconcile`. Run `aqueduct mirror` regularly: it stores the topic IDs."
         ),
     ),
     DeclaredMessage(
         id="records-expired",
         area=Area.RESTORE,
         meaning="A lifecycle rule of the store deleted records before the restore.",
-        fix="If the records are needed, restore them from another store.",
+        fix="If you need these records, restore them from another store.",
     ),
     DeclaredMessage(
         id="authorizer-missing",
@@ -374,15 +393,15 @@ RESTORE = (
         id="acl-not-allowed",
         area=Area.RESTORE,
         meaning="The backup contains ACLs that `--acls-within` does not allow.",
-        fix="If the principal is to get them, pass it with `--acls-of`.",
+        fix="If the principal needs these ACLs, pass the principal with `--acls-of`.",
     ),
     DeclaredMessage(
         id="acl-denies",
         area=Area.RESTORE,
-        meaning="ACLs of the backup that deny access were set. `--acls-within` does not hold them back.",
+        meaning="ACLs of the backup that deny access were set. `--acls-within` does not limit such ACLs.",
         fix=(
-            "Read the list in `rights.denied` of the report. If these clients are to have access, remove the "
-            "ACLs with `kafka-acls.sh`."
+            "Read the list in `rights.denied` of the report. If these clients need access, remove the ACLs "
+            "with `kafka-acls.sh`."
         ),
     ),
     DeclaredMessage(
@@ -395,14 +414,14 @@ RESTORE = (
         id="acl-file-invalid",
         area=Area.RESTORE,
         meaning="The file of `--acls-within` is not a JSON list of ACLs.",
-        fix="Write entries as the Ansible module `kafka_acls` has them.",
+        fix="Write each entry in the form of the Ansible module `kafka_acls`.",
     ),
     DeclaredMessage(
         id="replication-factor-reduced",
         area=Area.RESTORE,
         meaning=(
-            "The target cluster has fewer brokers than the replication factor in the backup, so topics "
-            "are created with fewer replicas."
+            "The replication factor in the backup is larger than the number of brokers of the target "
+            "cluster, so topics were created with fewer replicas."
         ),
         fix="Add brokers, and increase the replication factor.",
     ),
@@ -415,7 +434,9 @@ RESTORE = (
     DeclaredMessage(
         id="retention-held",
         area=Area.RESTORE,
-        meaning="Retention would delete restored records at once, so it stays disabled for the topic.",
+        meaning=(
+            "Retention would delete restored records immediately, so retention stays disabled for the topic."
+        ),
         fix=(
             "To keep the records, leave retention disabled. To let Kafka delete them, run the same "
             "command with `--release-retention`."
@@ -424,7 +445,10 @@ RESTORE = (
     DeclaredMessage(
         id="restores-overlap",
         area=Area.RESTORE,
-        meaning="An earlier restore wrote some of the same records, and `--append` cannot continue after it.",
+        meaning=(
+            "An earlier restore wrote some of the same records, so `--append` cannot continue after that "
+            "restore."
+        ),
         fix="Restore under another name, or repeat the options of the earlier restore.",
     ),
     DeclaredMessage(
@@ -471,19 +495,27 @@ RESTORE = (
     DeclaredMessage(
         id="acl-unsupported",
         area=Area.RESTORE,
-        meaning="The target cluster refuses an ACL, such as one for a resource type that its version lacks.",
-        fix="Grant what replaces it in the version of the target. All other ACLs were restored.",
+        meaning=(
+            "The target cluster rejected an ACL, for example because its version does not support the "
+            "resource type."
+        ),
+        fix="Grant an equivalent ACL that the version of the target supports. All other ACLs were restored.",
     ),
     DeclaredMessage(
         id="quota-unsupported",
         area=Area.RESTORE,
-        meaning="The target cluster refuses a quota, such as one with a key that its version lacks.",
-        fix="Set what replaces it in the version of the target. All other quotas were restored.",
+        meaning=(
+            "The target cluster rejected a quota, for example because its version does not support the "
+            "key of the quota."
+        ),
+        fix=(
+            "Set an equivalent quota that the version of the target supports. All other quotas were restored."
+        ),
     ),
     DeclaredMessage(
         id="mirror-has-unread-records",
         area=Area.RESTORE,
-        meaning="A topic to append to has records that a mirror has not read yet.",
+        meaning="With `--append`, a target topic has records that a mirror has not read yet.",
         fix=(
             "Start the mirror, stop the clients that write, and wait until `aqueduct mirror "
             "--until-caught-up` exits with 0. Then run the command again."
@@ -493,33 +525,33 @@ RESTORE = (
         id="restore-run-failed",
         area=Area.RESTORE,
         meaning=(
-            "The command that `playbooks/restore.yml` runs failed. The lines after the message have its "
-            "error."
+            "The command that `playbooks/restore.yml` runs failed. The lines after the message show the "
+            "error of the command."
         ),
-        fix="Remove the cause, and run the same command again: it resumes.",
+        fix="Correct the cause, and run the same command again. The restore resumes.",
     ),
     DeclaredMessage(
         id="restore-note-unreadable",
         area=Area.RESTORE,
         meaning=(
             "`playbooks/restore.yml` cannot read the list of mirrors and links that an earlier run stopped "
-            "and did not start again. This run stopped and wrote nothing."
+            "and did not start again. This run stopped no service and wrote nothing."
         ),
         fix=(
             "Make the file in the message readable for root, and run the same command again. If the file is "
-            "damaged, start the stopped mirrors and links yourself, then delete the file."
+            "damaged, start the stopped mirrors and links manually. Then delete the file."
         ),
     ),
     DeclaredMessage(
         id="restore-run-incomplete",
         area=Area.RESTORE,
         meaning="`playbooks/restore.yml` restored the cluster except for the items in the message.",
-        fix="Check each item. If the backup stays stopped, resume it as the message describes.",
+        fix="Check each item. If the backup stays stopped, resume the backup as the message describes.",
     ),
     DeclaredMessage(
         id="restore-unit-failed",
         area=Area.RESTORE,
-        meaning="A mirror or link that the restore had stopped does not run after it was started again.",
+        meaning="A mirror or link that the restore had stopped was started again, but does not run.",
         fix="Read the journals of the units in the message.",
     ),
 )

@@ -12,26 +12,28 @@ SPARK = (
     DeclaredMessage(
         id="spark-missing",
         area=Area.SPARK,
-        meaning="This host has no Spark in the folder of `SPARK_HOME`.",
-        fix="Install Spark, or set `SPARK_HOME`.",
+        meaning="The folder of `SPARK_HOME` on this host contains no Spark.",
+        fix="Install Spark, or set `SPARK_HOME` to the folder of Spark.",
     ),
     DeclaredMessage(
         id="spark-classes-not-archived",
         area=Area.SPARK,
-        meaning="Java did not write the archive of classes with which Spark starts faster.",
-        fix="Correct what Java reports. Spark also starts without the archive.",
+        meaning="Java did not write the class archive that shortens the start of Spark.",
+        fix="Correct the cause that Java reports. Spark also starts without the archive.",
     ),
     DeclaredMessage(
         id="spark-executors-missing",
         area=Area.SPARK,
-        meaning="The Spark master gave no executor in time, or its executors ended at once.",
-        fix="Check that its workers run and have free cores and memory, or pass a longer `--wait`.",
+        meaning=(
+            "The Spark master started no executor within the time limit, or the executors ended immediately."
+        ),
+        fix="Check that the Spark workers run and have free cores and memory, or pass a longer `--wait`.",
     ),
     DeclaredMessage(
         id="spark-environment-mismatch",
         area=Area.SPARK,
         meaning=(
-            "Spark workers do not have the Python environment or the version of Aqueduct that this host has."
+            "The Python environment or the version of Aqueduct on Spark workers differs from this host."
         ),
         fix=(
             "Pack the environment with `aqueduct environment --out env.tar.gz`, and pass `--conf "
@@ -42,10 +44,10 @@ SPARK = (
         id="spark-setting-unsupported",
         area=Area.SPARK,
         meaning=(
-            "A Spark setting cannot be used, because Spark could run a task or an application twice, or "
-            "two settings contradict each other."
+            "A Spark setting cannot be used. With this setting, Spark could run a task or an application "
+            "twice, or two settings contradict each other."
         ),
-        fix="Change the setting that the message identifies.",
+        fix="Change the setting in the message.",
     ),
     DeclaredMessage(
         id="spark-settings-unreadable",
@@ -75,8 +77,8 @@ SPARK = (
         id="spark-key-within-reach",
         area=Area.SPARK,
         meaning=(
-            "Spark's JVM on this host can read a key that only the command needs. A compromised executor can "
-            "run code in the JVM, and so read the key. The command does its work, lists the key in its "
+            "The Spark JVM on this host can read a key that only the command needs. A compromised executor "
+            "could run code in this JVM and read the key. The command completes, lists the key in its "
             "report, and exits with 3."
         ),
         fix=(
@@ -89,13 +91,14 @@ SPARK = (
         id="task-file-replaced",
         area=Area.SPARK,
         meaning=(
-            "While Spark ran, a file that its tasks need was replaced by a link, or by a key that only the "
-            "command needs, or a profile of AWS got another `credential_process`. A compromised executor "
-            "can do this. The key was not sent, and the program was not run."
+            "While Spark ran, a file for its tasks was replaced by a link or by a key that only the command "
+            "needs, or the `credential_process` of an AWS profile was changed. A compromised executor can "
+            "make such changes. The key was not sent, and the program was not run."
         ),
         fix=(
-            "Check this host and the workers for a compromise, and restore the file. To renew a file, rename "
-            "the new one to its name; do not change a link in a folder that the command's user can write."
+            "Check whether this host or a worker is compromised, and restore the file. To renew a file, "
+            "rename the new file to the name of the old file. Do not change a link in a folder that the "
+            "command's user can write."
         ),
     ),
     DeclaredMessage(

@@ -10,29 +10,30 @@ def _message(id_: str, meaning: str, fix: str) -> DeclaredMessage:
 STATUS = (
     _message(
         "host-not-answering",
-        "A host did not answer, so the state of all objects that only it knows is unknown.",
-        "Check that the host runs and that the control node reaches it by SSH.",
+        "A host did not answer, so the state of all objects on this host is unknown.",
+        "Check that the host runs, and that the control node can reach the host by SSH.",
     ),
     _message(
         "exporter-principal-wrong",
-        "Metrics of a host were answered with the certificate of another service, so they are not used.",
-        "Check what listens at the port of metrics on this host. Another service with a certificate for the "
-        "host's name may be compromised. `playbooks/monitoring.yml` starts `monitoring.service`.",
+        "The metrics of a host came with the certificate of another service, so these metrics are not used.",
+        "Check which process listens on the metrics port of this host. A service with a certificate for the "
+        "name of the host may be compromised. `playbooks/monitoring.yml` starts `monitoring.service`.",
     ),
     _message(
         "object-not-answered",
-        "The hosts of an object answered, but not about this object.",
-        "Run the command in the message on the host, and read its error.",
+        "The hosts of an object answered, but returned no state of this object.",
+        "Run the command in the message on the host, and read the error of the command.",
     ),
     _message(
         "unit-not-active",
         "A systemd unit that the inventory declares is not active.",
-        "Read its journal, correct the cause and start the unit.",
+        "Read the journal of the unit. Correct the cause, and start the unit.",
     ),
     _message(
         "unit-failed",
         "A systemd unit of the host failed.",
-        "Read its journal. `systemctl reset-failed UNIT` clears a failure that is repaired.",
+        "Read the journal of the unit. After the repair, `systemctl reset-failed UNIT` clears the failed "
+        "state.",
     ),
     _message("unit-run-failed", "The last run of a periodic unit failed.", "Read the journal of the unit."),
     _message("disk-filling", "A file system is fuller than the limit.", "Free space, or enlarge the disk."),
@@ -44,72 +45,75 @@ STATUS = (
     _message(
         "certificate-expiring",
         "A certificate has expired, or expires within the limit.",
-        "Run `playbooks/site.yml`, or provide a new file if you sign certificates.",
+        "Run `playbooks/site.yml`. If you provide the certificates, provide a new certificate first.",
     ),
     _message(
         "authority-expiring",
         "The certificate of the certificate authority has expired, or expires within the limit.",
-        "Replace the authority with `playbooks/authority.yml`, or provide another one.",
+        "Replace the authority with `playbooks/authority.yml`, or provide another certificate authority.",
     ),
     _message(
         "partitions-offline",
-        "Partitions have no leader, so nothing can be read from them or written to them.",
-        "Start the brokers that have their replicas.",
+        "Partitions have no leader, so clients cannot read or write these partitions.",
+        "Start the brokers that have replicas of these partitions.",
     ),
     _message(
         "partitions-under-replicated",
-        "Partitions have fewer in-sync replicas than replicas.",
-        "Start the broker that is missing, or wait until it has caught up.",
+        "Partitions are under-replicated: they have fewer in-sync replicas than replicas.",
+        "Start the stopped broker, or wait until its replicas have caught up.",
     ),
     _message(
         "cluster-node-unhealthy",
-        "A broker is fenced or not expected, or a controller does not follow the quorum.",
+        "A broker is fenced or is not in the inventory, or a controller does not follow the quorum.",
         "Read the journal of the node.",
     ),
     _message(
         "node-not-in-cluster",
-        "The cluster does not count on a declared broker or controller.",
-        "Read the journal of the node, and start it.",
+        "A broker or controller of the inventory is not part of the cluster.",
+        "Read the journal of the node, and start the node.",
     ),
     _message(
         "mirror-not-well",
-        "A mirror does not run as declared, or lost records.",
-        "Follow the remedy in the message.",
+        "A mirror does not run as declared, or has lost records.",
+        "Correct the fault as the message describes.",
     ),
     _message(
         "link-records-missing",
         "Records of a one-way link did not arrive.",
-        "Send them again with `playbooks/resend.yml`.",
+        "Send the missing records again with `playbooks/resend.yml`.",
     ),
     _message(
         "link-not-current",
-        "What the ledger of a link knows is old, or incomplete, so later losses are unknown.",
+        "The ledger of a link is out of date or incomplete, so it is unknown whether more records are "
+        "missing.",
         "Check that both ends of the link and dedup run.",
     ),
     _message(
         "link-records-lost",
         "Records of a one-way link were deleted at the source before they could be sent again.",
-        "Read the ranges with `aqueduct diode lost`. Resend more often, or raise the retention of the "
-        "source's topics. `status_lost_records` is the accepted number.",
+        "List the lost offsets with `aqueduct diode lost`. Resend more often, or increase the retention of "
+        "the source topics. `status_lost_records` sets the accepted number of lost records.",
     ),
     _message(
         "link-silent",
-        "The receiving end of a one-way link receives no keepalive of the live sender.",
-        "Check the sending end, its network card and the cable. A resend does not replace the live sender.",
+        "The receiving end of a one-way link receives no keepalive messages of the sending service.",
+        "Check the sending service, its network interface and the cable. A resend does not replace the "
+        "sending service.",
     ),
     _message(
         "lag-over-limit",
-        "A flow, a link or a landing lags by more than the limit.",
-        "Read the journal of the service, or raise `status_lag_records` or `status_lag_seconds`.",
+        "The lag of a flow, a link or a landing is larger than the limit.",
+        "Read the journal of the service, or increase `status_lag_records` or `status_lag_seconds`.",
     ),
     _message(
         "time-in-future",
-        "A time that a host or a store reports is in the future, so its age is unknown.",
-        "Synchronise the clocks with NTP. A snapshot with such a time counts as unknown until it is pruned.",
+        "A host or a store reports a time in the future, so the age of the object is unknown.",
+        "Synchronise the clocks with NTP. The age of a snapshot with such a time stays unknown until the "
+        "snapshot is pruned.",
     ),
     _message(
         "rounds-standing-still",
-        "A service has ended no round for longer than the limit.",
+        "A service has completed no round for longer than the limit.",
         "Read the journal of the service.",
     ),
     _message(
@@ -119,23 +123,24 @@ STATUS = (
     ),
     _message(
         "connector-topic-missing",
-        "A topic or pattern of a sink matches no topic of its cluster, so the sink delivers nothing of it.",
-        "Correct `topics` or `topics.regex` in `connect_connectors` and run `playbooks/connectors.yml`, or "
+        "A topic name or pattern of a sink matches no topic of the cluster, so the sink delivers no records "
+        "for this name or pattern.",
+        "Correct `topics` or `topics.regex` in `connect_connectors`, and run `playbooks/connectors.yml`. Or "
         "create the topic.",
     ),
     _message(
         "dead-letters-waiting",
-        "A connector has more dead-letter records than the limit that were not sent back.",
-        "Correct the cause, and run `playbooks/dlq_replay.yml`; or raise `status_dead_letters`.",
+        "The number of dead-letter records of a connector that were not sent back is larger than the limit.",
+        "Correct the cause, and run `playbooks/dlq_replay.yml`. Or increase `status_dead_letters`.",
     ),
     _message(
         "landing-skips",
         "A landing skips a topic or a partition, or the lag of a partition cannot be measured.",
-        "Follow the reason in the message.",
+        "Correct the cause in the message.",
     ),
     _message(
         "landing-catalogue-behind",
-        "The Hive metastore lacks what has landed, or does not answer.",
+        "The Hive metastore lacks files or partitions that have landed, or does not answer.",
         "Check the metastore. The landing service updates it in its next round.",
     ),
     _message(
@@ -150,10 +155,10 @@ STATUS = (
     ),
     _message(
         "backup-skips",
-        "The newest round of a backup skipped topics, partitions or groups, or Kafka had deleted records "
-        "before the round read them.",
-        "Read the journal of the unit `backup`, which lists them, and correct the cause. If records were "
-        "deleted, back up more often, or raise the retention.",
+        "The newest run of a backup skipped topics, partitions or groups, or Kafka deleted records before "
+        "the backup read them.",
+        "Read the journal of the unit `backup`, which lists the skipped items, and correct the cause. If "
+        "records were deleted, back up more often, or increase the retention.",
     ),
     _message(
         "snapshots-damaged",
@@ -167,15 +172,15 @@ STATUS = (
     ),
     _message(
         "backup-verify-failed",
-        "The last verify of a backup found damage, or failed.",
+        "The last run of `aqueduct verify` for a backup found damage, or failed.",
         "Read the journal of the unit `backup_verify`. Copy damaged objects from a copy of the store.",
     ),
     _message(
         "backup-verify-old",
-        "The last verify of a backup that found no damage is older than the limit.",
+        "The last successful run of `aqueduct verify` for a backup is older than the limit.",
         "Run the command in the message, and read the journal of the unit `backup_verify`.",
     ),
-    _message("drill-missing", "No drill has run, or none was successful.", "Run `playbooks/drill.yml`."),
+    _message("drill-missing", "No drill has run, or no drill was successful.", "Run `playbooks/drill.yml`."),
     _message(
         "drill-failed",
         "The last drill failed, or found a difference.",
@@ -188,17 +193,18 @@ STATUS = (
     ),
     _message(
         "facts-file-invalid",
-        "The file of `--facts` cannot be read, or is not a file of facts.",
+        "The file of `--facts` cannot be read, or is not a file that `playbooks/status.yml` wrote.",
         "Pass the file that `playbooks/status.yml` wrote.",
     ),
     _message(
         "estate-file-invalid",
-        "The file of `--estate` cannot be read, or is not a list of what an inventory declares.",
-        "Pass `estate.json`, which `playbooks/monitoring.yml` writes. If it is damaged, run the playbook.",
+        "The file of `--estate` cannot be read, or is not a description of an inventory.",
+        "Pass `estate.json`, which `playbooks/monitoring.yml` writes. If the file is damaged, run the "
+        "playbook again.",
     ),
     _message(
         "estate-not-asked",
-        "No host answered, so nothing is known about the estate.",
-        "Check that the control node reaches the hosts.",
+        "No host answered, so the state of the estate is unknown.",
+        "Check that the control node can reach the hosts.",
     ),
 )

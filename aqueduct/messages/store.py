@@ -26,8 +26,8 @@ STORE = (
             "removed by `aqueduct prune`, or by `--keep` of a backup of ZooKeeper or a quorum."
         ),
         fix=(
-            "Check which host wrote the snapshot. If the clock of a host was wrong, run `aqueduct "
-            "prune --wrong-clock` with the number of the snapshot. Prune then keeps this snapshot."
+            "Check which host wrote the snapshot. If the clock of this host was wrong, run `aqueduct prune "
+            "--wrong-clock` with the number of the snapshot. Prune then keeps this snapshot."
         ),
     ),
     DeclaredMessage(
@@ -59,28 +59,28 @@ STORE = (
         id="remaining-snapshot-damaged",
         area=Area.STORE,
         meaning=(
-            "Prune read a sample of the segments of the remaining snapshots. An object is "
-            "missing, damaged, or differs from the manifest. Without `--past-damage`, prune "
-            "removed nothing."
+            "Prune read a sample of the segments of the snapshots that would remain. An object is missing, "
+            "is damaged, or differs from the manifest. Without `--past-damage`, prune removed nothing."
         ),
         fix=(
-            "Check which users have write access to the store, and copy the object from a copy of "
-            "the store. If it is permanently lost, pass `--past-damage`: prune then removes older "
+            "Check which users have write access to the store, and copy the object from a copy of the "
+            "store. If the object is permanently lost, pass `--past-damage`: prune then removes older "
             "snapshots, which cannot be restored afterwards."
         ),
     ),
     DeclaredMessage(
         id="recipients-too-many",
         area=Area.STORE,
-        meaning="A backup is encrypted for more recipients than readers accept. Nothing was written.",
-        fix="Pass fewer public keys. A group can share one private key.",
+        meaning="The backup would be encrypted for more recipients than the limit. Nothing was written.",
+        fix="Pass fewer public keys. Several operators can share one private key.",
     ),
     DeclaredMessage(
         id="key-object-planted",
         area=Area.STORE,
         meaning=(
-            "An object in `keys/` has the name of a key, but was written without that key; or no "
-            "given private key decrypts it, and no snapshot uses it. Readers ignore it."
+            "An object in `keys/` has the name of a key, but another program wrote the object without this "
+            "key. Or no passed private key decrypts the object, and no snapshot uses it. The object is "
+            "ignored."
         ),
         fix="Check which users have write access to the store, and move the object out of the store.",
     ),
@@ -88,8 +88,8 @@ STORE = (
         id="key-not-rewrapped",
         area=Area.STORE,
         meaning=(
-            "After a rewrap, the object of a key differs from the written one. The former "
-            "recipients can still decrypt the key."
+            "After `aqueduct rewrap`, the object of a key is not the object that the command wrote. The "
+            "former recipients can still decrypt the key."
         ),
         fix="Check which other programs or users write to `keys/`, and run `aqueduct rewrap` again.",
     ),
@@ -118,8 +118,8 @@ STORE = (
         id="store-access-refused",
         area=Area.STORE,
         meaning=(
-            "The store refuses the client, because its credentials, rights or clock are wrong, or "
-            "the bucket or the certificate does not match."
+            "The store rejected the client. The credentials, the rights or the clock of the client are "
+            "wrong, or the bucket or the certificate is wrong."
         ),
         fix="Correct the cause in the message, and run the command again.",
     ),
@@ -133,30 +133,33 @@ STORE = (
         id="store-endpoint-wrong",
         area=Area.STORE,
         meaning=(
-            "The endpoint is not an object store: it is a web console, a proxy or another "
-            "service, or it redirects requests."
+            "The endpoint is not an object store. It is a web console, a proxy or another service, or it "
+            "redirects requests."
         ),
         fix="Set `AWS_ENDPOINT_URL` to the address of the object store, and check `AWS_REGION`.",
     ),
     DeclaredMessage(
         id="store-write-unsupported",
         area=Area.STORE,
-        meaning="The object store does not support conditional writes, which every writing command needs.",
+        meaning=(
+            "The object store does not support conditional writes. Every command that writes to a store "
+            "needs them."
+        ),
         fix="Use an object store that supports `If-None-Match` for PUT requests.",
     ),
     DeclaredMessage(
         id="bucket-unusable",
         area=Area.STORE,
         meaning=(
-            "A bucket cannot be created or changed: another user owns it, its name is invalid, or it cannot "
-            "get an object lock."
+            "A bucket cannot be created or changed. Another user owns the bucket, its name is not valid, or "
+            "object lock cannot be enabled for the bucket."
         ),
-        fix="Declare another bucket.",
+        fix="Declare a bucket with another name.",
     ),
     DeclaredMessage(
         id="lifecycle-unsupported",
         area=Area.STORE,
-        meaning="The store or its server has no lifecycle rules.",
+        meaning="The store or its server does not support lifecycle rules.",
         fix=(
             "Run the command without `--lifecycle-days`, or remove `backup_lifecycle`. Remove old snapshots "
             "with `aqueduct prune` or `backup_prune_keep`."
@@ -165,7 +168,7 @@ STORE = (
     DeclaredMessage(
         id="lifecycle-rules-exceeded",
         area=Area.STORE,
-        meaning="The topics would need more lifecycle rules than a bucket of S3 can have.",
+        meaning="The topics would need more lifecycle rules than an S3 bucket can have.",
         fix=(
             "Choose fewer topics with `--lifecycle-topics-pattern`, or remove old snapshots with `aqueduct "
             "prune`."
@@ -175,10 +178,10 @@ STORE = (
         id="lifecycle-rule-overlaps",
         area=Area.STORE,
         meaning=(
-            "A lifecycle rule of the bucket, which Aqueduct did not create, removes objects of "
-            "this store. Snapshots will lack these objects."
+            "A lifecycle rule of the bucket deletes objects of this store, and Aqueduct did not create this "
+            "rule. Snapshots will lack these objects."
         ),
-        fix="Limit the rule to a prefix outside the store.",
+        fix="Limit the lifecycle rule to a prefix outside the store.",
     ),
     DeclaredMessage(
         id="store-directory-missing",
@@ -189,7 +192,7 @@ STORE = (
     DeclaredMessage(
         id="store-differs-on-worker",
         area=Area.STORE,
-        meaning="A Spark worker reads another store than the driver.",
+        meaning="A Spark worker and the Spark driver use different stores under the same URL.",
         fix="Mount the same directory on all workers, or set `AWS_ENDPOINT_URL` for the driver.",
     ),
     DeclaredMessage(
@@ -232,53 +235,56 @@ STORE = (
         id="snapshot-leased",
         area=Area.STORE,
         meaning=(
-            "Prune keeps a snapshot that its policy would remove, because a restore, an export or a "
-            "comparison reads it."
+            "Prune would remove a snapshot, but a restore, an export or a comparison reads this snapshot. "
+            "Prune kept the snapshot."
         ),
         fix=(
-            "Run `aqueduct prune` again when the reader has ended. The protection ends three hours after a "
-            "reader was killed."
+            "Run `aqueduct prune` again when the restore, the export or the comparison has ended. If its "
+            "process was killed, the snapshot stays protected for three hours."
         ),
     ),
     DeclaredMessage(
         id="restores-use-pruned-snapshots",
         area=Area.STORE,
-        meaning="Restores began to read snapshots while prune removed them. Prune removed no other objects.",
+        meaning=(
+            "Restores began to read snapshots while prune removed these snapshots. Prune removed no "
+            "other objects."
+        ),
         fix="Run `aqueduct prune` again when the restores have ended.",
     ),
     DeclaredMessage(
         id="snapshots-changing",
         area=Area.STORE,
-        meaning="The snapshots of the store change while prune reads them. Nothing was removed.",
-        fix="Run `aqueduct prune` again when other prunes have ended.",
+        meaning="The list of snapshots changed while prune read the store. Nothing was removed.",
+        fix="Run `aqueduct prune` again when other runs of `aqueduct prune` have ended.",
     ),
     DeclaredMessage(
         id="snapshot-not-readable-again",
         area=Area.STORE,
         meaning=(
-            "A snapshot of ZooKeeper or a quorum was not written, because it could not be read "
-            "back unchanged."
+            "A snapshot of ZooKeeper or a quorum was not written, because a test read of the snapshot "
+            "returned other data."
         ),
         fix=(
-            "Run the command again, or use another server. If it fails again, report the message as a fault "
-            "of Aqueduct."
+            "Run the command again, or use another server. If the command fails again, report the message "
+            "as a fault of Aqueduct."
         ),
     ),
     DeclaredMessage(
         id="manifest-too-large",
         area=Area.STORE,
         meaning=(
-            "The manifest of a new snapshot would be larger than readers accept. The snapshot was not "
-            "committed."
+            "The manifest of a new snapshot would be larger than the limit for reading. The snapshot was "
+            "not committed."
         ),
-        fix="Back up into a new store, with a larger `--segment-bytes`.",
+        fix="Back up to a new store with a larger `--segment-bytes`.",
     ),
     DeclaredMessage(
         id="snapshot-too-old",
         area=Area.STORE,
         meaning=(
-            "The snapshot is older than `--at-least` requires, so newer snapshots were removed from the "
-            "store."
+            "The newest snapshot is older than `--at-least` requires, so newer snapshots were removed from "
+            "the store."
         ),
         fix=(
             "Check which users can delete objects in the store, and copy the newer snapshots from a "
@@ -289,9 +295,9 @@ STORE = (
         id="snapshot-unusable",
         area=Area.STORE,
         meaning=(
-            "The manifest of the snapshot, or of a snapshot on which it depends, is damaged, "
-            "missing or from another store; or a snapshot of ZooKeeper or a quorum is damaged, or "
-            "not signed by a trusted key."
+            "The manifest of the snapshot, or of a snapshot on which it depends, is damaged, missing or "
+            "from another store. Or a snapshot of ZooKeeper or a quorum is damaged, or no trusted key has "
+            "signed it."
         ),
         fix=(
             "Copy the object from a copy of the store, or pass an older, undamaged snapshot with "
@@ -301,17 +307,17 @@ STORE = (
     DeclaredMessage(
         id="snapshot-not-trusted",
         area=Area.STORE,
-        meaning="The snapshot is not signed by a trusted key.",
+        meaning="No trusted key has signed the snapshot.",
         fix=(
-            "Do not restore the snapshot unless you know its author. Pass the public key of its "
-            "signer with `--trusted-key`, or the number of the first signed snapshot with "
+            "Do not restore the snapshot unless you know which host or person wrote it. If you do, pass the "
+            "public key of the signer with `--trusted-key`, or the number of the first signed snapshot with "
             "`--unsigned-before`."
         ),
     ),
     DeclaredMessage(
         id="snapshot-forged",
         area=Area.STORE,
-        meaning="An object has the name of a snapshot, but was not written by a backup.",
+        meaning="An object has the name of a snapshot, but no backup wrote this object.",
         fix=(
             "Check which users have write access to the store, move the object out of the store, "
             "and run the command again."
@@ -335,22 +341,22 @@ STORE = (
     DeclaredMessage(
         id="object-exists",
         area=Area.STORE,
-        meaning="The store already contains another object of this name.",
+        meaning="The store already contains another object with this name.",
         fix="Check that no other program writes to the store.",
     ),
     DeclaredMessage(
         id="object-too-large",
         area=Area.STORE,
         meaning=(
-            "An object of a store, a lake, an export or a backup of another program is larger than an object "
-            "of its kind can be. It was not read."
+            "An object of a store, a lake, an export or a backup of another program is larger than the "
+            "limit for its kind. The object was not read."
         ),
         fix="Check which program wrote the object, and restore the object from a copy.",
     ),
     DeclaredMessage(
         id="object-damaged",
         area=Area.STORE,
-        meaning="The content of an object is not in the format of Aqueduct.",
+        meaning="The content of an object does not have a format that Aqueduct writes.",
         fix=(
             "Copy the object from a copy of the store. Or run `aqueduct verify --store URL --snapshot N` for "
             "older snapshots, and restore an undamaged one."
@@ -359,19 +365,19 @@ STORE = (
     DeclaredMessage(
         id="decryption-key-missing",
         area=Area.STORE,
-        meaning="The backup is encrypted, and none of the given private keys can decrypt it.",
+        meaning="The backup is encrypted, and no passed private key can decrypt it.",
         fix="Pass the private key of a recipient with `--private-key`.",
     ),
     DeclaredMessage(
         id="records-not-opened",
         area=Area.STORE,
         meaning=(
-            "`verify` compared only the digests of encrypted objects, because no given private key decrypts "
-            "them. The records were not checked."
+            "`aqueduct verify` compared only the digests of encrypted objects, because no passed private "
+            "key decrypts these objects. The records were not checked."
         ),
         fix=(
-            "Pass a recipient's key with `--private-key`. If this host must not have that key, pass "
-            "`--digests-only`."
+            "Pass the private key of a recipient with `--private-key`. If this host must not have the "
+            "private key, pass `--digests-only`."
         ),
     ),
     DeclaredMessage(
@@ -382,8 +388,8 @@ STORE = (
             "reads it."
         ),
         fix=(
-            "Do not prune the store while the command runs, or give its credentials the right to create "
-            "objects."
+            "Do not prune the store while the command runs, or grant the credentials of the command the "
+            "right to create objects."
         ),
     ),
     DeclaredMessage(
@@ -402,9 +408,8 @@ STORE = (
         id="access-key-shared-by-sites",
         area=Area.STORE,
         meaning=(
-            "The inventory gives two sites the same access key of an object store outside the "
-            "estate. An attacker with a host of one site can read and replace the data of the "
-            "other site."
+            "The inventory gives two sites the same access key of an object store outside the estate. An "
+            "attacker who controls a host of one site can read and replace the data of the other site."
         ),
         fix=(
             "Create an access key for each site, with rights to the prefix of that site only, and set it in "
@@ -419,8 +424,8 @@ STORE = (
             "store, although it does not restore their backups."
         ),
         fix=(
-            "In `object_store_buckets`, move `drill-<site>` to `prefixes`, under `read` of each "
-            "site whose backup it restores."
+            "In `object_store_buckets`, move `drill-<site>` to `prefixes`, under `read` of each site whose "
+            "backup the drill restores."
         ),
     ),
 )

@@ -34,11 +34,15 @@ def group_findings(source: str, group: str, state: str) -> list[str]:
     unit = f"mirror_maker@{source}"
     if state in ("Empty", "Dead"):
         sentence = (
-            f"No process of the mirror from {source} is in its group {group}; see the journal of {unit}."
+            f"No process of the mirror from {source} is a member of its group {group}. Read the journal of "
+            f"{unit}."
         )
         return [labelled("mirror-workers-missing", sentence)]
     if state != "Stable":
-        sentence = f"The processes of the mirror from {source} are dividing its partitions ({state})."
+        sentence = (
+            f"The processes of the mirror from {source} are rebalancing ({state}). No partition is "
+            "mirrored until the rebalance has ended. Run the command again after one minute."
+        )
         return [labelled("mirror-tasks-unassigned", sentence)]
     return []
 
@@ -54,9 +58,9 @@ def unbound(source: str, partitions: Collection[TopicPartition]) -> list[str]:
     return [
         labelled(
             "classic-positions-unchecked",
-            f"It is not known whether the mirror's positions in {some(sorted(partitions))} are of the "
-            f"present topics of {source}: no topic id was stored with them before, or the source is older "
-            "than topic ids (Kafka 2.8). Compare both ends with aqueduct reconcile.",
+            f"It is unknown whether the positions of the mirror in {some(sorted(partitions))} belong to the "
+            f"present topics of {source}. No topic ID was stored with these positions before, or the source "
+            "is older than Kafka 2.8 and has no topic IDs. Compare both ends with aqueduct reconcile.",
         )
     ]
 
@@ -68,9 +72,9 @@ def outdated_findings(source: str, partitions: Collection[TopicPartition]) -> li
     return [
         labelled(
             "classic-position-outdated",
-            f"{some(sorted(partitions))} of {source} were re-created or truncated since the mirror's "
-            "positions were checked last. A mirror that ran may have skipped records of the new logs. "
-            "Compare both ends with aqueduct reconcile, then run this command with --accept-ranges.",
+            f"{some(sorted(partitions))} of {source} were re-created or truncated after the last check of "
+            "the mirror's positions. If the mirror ran at this time, it may have skipped records of the new "
+            "logs. Compare both ends with aqueduct reconcile. Then run this command with --accept-ranges.",
         )
     ]
 
@@ -80,15 +84,25 @@ def topic_findings(
 ) -> list[str]:
     """Return what the target lacks, by how many partitions each topic has at both ends."""
     if not partitions:
-        return [labelled("pattern-matches-nothing", f"No topic of {source} matches the flow's patterns.")]
+        return [
+            labelled(
+                "pattern-matches-nothing",
+                f"No topic of {source} matches the patterns of the flow. Correct the patterns, or create the "
+                "topics.",
+            )
+        ]
     lacking = [
-        f"{prefix}{topic} ({count(number, 'partition')}, has {target.get(prefix + topic, 0)})"
+        (
+            f"{prefix}{topic} ({count(number, 'partition')} at the source, {target.get(prefix + topic, 0)} "
+            "at the target)"
+        )
         for topic, number in sorted(partitions.items())
         if target.get(prefix + topic, 0) < number
     ]
     if not lacking:
         return []
     sentence = (
-        f"The target lacks {some(lacking)}; declare them in kafka_topics, for without them it stands still."
+        f"The target lacks topics or partitions, so the mirror cannot mirror them: {some(lacking)}. Declare "
+        "the topics with these numbers of partitions in kafka_topics of the target site."
     )
     return [labelled("mirror-target-topic-missing", sentence)]

@@ -145,8 +145,9 @@ class ClassicReader:
             if not partitions:
                 raise Refused(
                     "pattern-matches-nothing",
-                    f"No topic of {self.source} matches the flow's patterns, and so none has an end to begin "
-                    "at; begin when they are there, or at the earliest.",
+                    f"No topic of {self.source} matches the patterns of the flow, so the mirror cannot "
+                    "begin at the end of these topics. Create the topics first, or begin at the earliest "
+                    "offsets.",
                 )
             if any(offset is not None for offset in self._committed(partitions).values()):
                 return 0

@@ -110,10 +110,10 @@ class FlowPositions:
     def _unreadable(self, partition: TopicPartition) -> Failed:
         return Failed(
             FLOW_UNREADABLE,
-            f"The stored position of {partition} in {self.topic} at the target cannot be read. MirrorMaker "
-            "would mirror the partition from its beginning again, so do not start it. Write the record again "
-            'with the offset of the last mirrored record, {"offset": N}, or, to mirror the partition again, '
-            "a tombstone.",
+            f"The stored position of {partition} in {self.topic} at the target cannot be read. Do not start "
+            "MirrorMaker: it would mirror the partition from its beginning again. Write the record again "
+            'with the offset of the last mirrored record: {"offset": N}. If the partition may be mirrored '
+            "again, write a tombstone instead.",
         )
 
     def check(self) -> None:

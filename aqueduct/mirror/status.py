@@ -221,9 +221,9 @@ def _content(value: bytes) -> Mapping[str, Any]:
 def _unreadable(key: str) -> Failed:
     return Failed(
         "mirror-state-unreadable",
-        f"MirrorMaker's record {key} in the topic of configurations at the target cannot be read, so it is "
-        "not known which tasks there should be. Restart the units of the mirror: its leader writes the "
-        "record again.",
+        f"MirrorMaker's record {key} in the config topic at the target cannot be read, so the tasks of the "
+        "mirror are unknown. Restart the units of the mirror. The leader of the workers writes the record "
+        "again.",
     )
 
 
@@ -247,10 +247,13 @@ def task_findings(
     if not tasks.counts:
         return [no_state_finding(source)]
     if group.state in ("Empty", "Dead"):
-        sentence = f"No worker of the mirror from {source} is alive; start {unit} and see its journal."
+        sentence = f"No worker of the mirror from {source} runs. Start {unit}, and read its journal."
         return [labelled("mirror-workers-missing", sentence)]
     if group.state != "Stable":
-        sentence = f"The workers of the mirror from {source} are dividing its tasks ({group.state})."
+        sentence = (
+            f"The workers of the mirror from {source} are rebalancing ({group.state}). No task runs "
+            "until the rebalance has ended. Run the command again after one minute."
+        )
         return [labelled("mirror-tasks-unassigned", sentence)]
     status_by_task = {(status.connector, status.task): status for status in statuses}
     findings = []
@@ -260,15 +263,18 @@ def task_findings(
             status = status_by_task.get((connector, task))
             if status is None:
                 findings.append(
-                    labelled("mirror-task-missing", f"{name} has not started; if that lasts, restart {unit}.")
+                    labelled(
+                        "mirror-task-missing",
+                        f"{name} has not started. If it does not start within some minutes, restart {unit}.",
+                    )
                 )
             elif status.worker not in group.workers:
                 findings.append(
                     labelled(
                         "mirror-worker-gone",
-                        f"{name} does not run, because its worker {status.worker} is gone (running: "
-                        f"{some(sorted(group.workers))}). If no other worker takes it over, start {unit} on "
-                        "that host.",
+                        f"{name} does not run, because its worker {status.worker} does not run (running "
+                        f"workers: {some(sorted(group.workers))}). If no other worker starts it within some "
+                        f"minutes, start {unit} on the host of {status.worker}.",
                     )
                 )
             elif status.state != "RUNNING":
@@ -276,15 +282,16 @@ def task_findings(
                 findings.append(
                     labelled(
                         "mirror-task-not-running",
-                        f"{name} is {status.state} on {status.worker}{note}; if that lasts, restart {unit} "
-                        "there.",
+                        f"{name} is in state {status.state} on {status.worker}{note}. If the state does not "
+                        f"change within some minutes, restart {unit} on this host.",
                     )
                 )
     if not tasks.counts.get(SOURCE_CONNECTOR):
         findings.append(
             labelled(
                 "pattern-matches-nothing",
-                f"{SOURCE_CONNECTOR} has no task: no topic of {source} matches the flow's patterns.",
+                f"{SOURCE_CONNECTOR} has no task, because no topic of {source} matches the patterns of the "
+                "flow. Correct the patterns, or create the topics.",
             )
         )
     return findings
@@ -320,7 +327,7 @@ def tasks_report(tasks: Iterable[FlowTask] | None) -> list[dict[str, Any]] | Non
 def no_state_finding(source: str) -> str:
     return labelled(
         "mirror-state-missing",
-        f"The target holds no state of a mirror from {source}; start mirror_maker@{source} and see its "
+        f"The target has no state of a mirror from {source}. Start mirror_maker@{source}, and read its "
         "journal.",
     )
 
@@ -328,16 +335,17 @@ def no_state_finding(source: str) -> str:
 def unmatched_finding(source: str, pattern: str) -> str:
     return labelled(
         "pattern-matches-nothing",
-        f"{source} has no topic that {pattern} of the flow's topics matches as a whole, so that pattern "
-        "mirrors nothing. Correct it, or create the topic.",
+        f"{pattern} in the topics of the flow matches no whole topic name of {source}, so no topic is "
+        "mirrored for this pattern. Correct the pattern, or create the topic.",
     )
 
 
 def unmatched_group_finding(source: str, pattern: str) -> str:
     return labelled(
         "pattern-matches-nothing",
-        f"{source} has no consumer group that {pattern} of the flow's groups matches as a whole, so that "
-        "pattern synchronises nothing. Correct it, or let the group commit offsets.",
+        f"{pattern} in the groups of the flow matches no whole name of a consumer group of {source}, so no "
+        "group is synchronised for this pattern. Correct the pattern, or start the group so that it commits "
+        "offsets.",
     )
 
 
@@ -352,8 +360,9 @@ def waiting_findings(source: str, findings: Sequence[str], search: Search) -> li
         return [
             labelled(
                 "mirror-waits-for-transaction",
-                f"The mirror from {source} does not run: a worker waits for open transactions in its "
-                "internal topics before it starts, and restarting it does not help.",
+                f"The mirror from {source} does not run, because a worker waits for open transactions in "
+                "its internal topics before it starts. A restart of the worker does not help. End the "
+                "hanging transactions as the next findings describe.",
             ),
             *(
                 labelled("transaction-hanging", transactions.hanging_sentence(transaction))
@@ -365,7 +374,8 @@ def waiting_findings(source: str, findings: Sequence[str], search: Search) -> li
         labelled(
             "mirror-waits-for-transaction",
             f"A worker of the mirror from {source} waits for the transaction of {owner.name} on "
-            f"{txn.partition}, which broker {owner.coordinator} ends by {timestamps.text(owner.end_time)}.",
+            f"{txn.partition}, which broker {owner.coordinator} ends by {timestamps.text(owner.end_time)}. "
+            "Wait until this time.",
         )
         for txn, owner in search.tracked
     ]
@@ -384,7 +394,8 @@ def hidden_findings(source: str, hidden: Sequence[TopicPartition]) -> list[str]:
     if not hidden:
         return []
     sentence = (
-        f"{source} does not show {some(hidden)}: deleted, without a leader, or not this client's to see."
+        f"{source} does not list {some(hidden)}. These partitions were deleted, have no leader, or the "
+        "client may not describe their topics."
     )
     return [labelled("mirror-partition-hidden", sentence)]
 
@@ -414,23 +425,24 @@ def affected(
 def position_findings(source: str, ranges: Collection[AffectedRange]) -> list[str]:
     """Return what is wrong with the mirror's positions, a sentence for each kind."""
     unit = f"mirror_maker@{source}"
-    again = f"Stop {unit} on every host, then start it: before it mirrors, it"
+    again = f"Stop {unit} on every host, then start the unit. Before the unit mirrors records, it"
     sentences = {
         LOST: (
-            f"The mirror skips records, because these topics were re-created or truncated at {source}: {{}}. "
-            f"{again} moves its position so that they arrive."
+            f"The mirror skips records, because these topics were re-created or truncated at {source}: "
+            f"{{}}. {again} corrects its position, so that the skipped records arrive."
         ),
         TARGET_ONLY: (
-            f"{source} lost the end of these logs after it was mirrored, so only the target has these "
-            f"records: {{}}. {again} moves its position to the new end."
+            f"Logs at {source} were truncated after their records had been mirrored, so only the target has "
+            f"these records: {{}}. {again} sets its position to the new end of the log."
         ),
         MISFIT: (
-            f"The mirror's positions are of earlier topics or logs at {source}, beyond what these hold now: "
-            f"{{}}. {again} moves its position so that every new record arrives."
+            f"The positions of the mirror belong to deleted topics or truncated logs at {source}, and are "
+            f"beyond the present ends: {{}}. {again} corrects its position, so that every new record "
+            "arrives."
         ),
         DOUBLED: (
-            "The target has these source records twice, or will have: {}. Remove the duplicates there, then "
-            "run this command with --accept-ranges."
+            "The target has or will have these source records twice: {}. Remove the duplicates at the "
+            "target. Then run this command with --accept-ranges."
         ),
     }
     return [
@@ -452,9 +464,9 @@ def unknown_groups(source: str, topics: Collection[str]) -> list[str]:
         labelled(
             "synchronised-groups-unchecked",
             f"The offsets that the mirror from {source} has committed at the target for consumer groups of "
-            f"{some(sorted(topics))} were not checked, and may be of an earlier topic. Before a group "
-            "continues at the target, compare its offsets with those at the source. Then run this command "
-            "with --accept-ranges.",
+            f"{some(sorted(topics))} were not checked, and may belong to a deleted topic. Before a group "
+            "continues at the target, compare its offsets at both ends. Then run this command with "
+            "--accept-ranges.",
         )
     ]
 
@@ -462,18 +474,18 @@ def unknown_groups(source: str, topics: Collection[str]) -> list[str]:
 def workers_in_the_way(source: str, group: WorkersGroup, partitions: Iterable[TopicPartition]) -> str:
     alive = f"on {some(sorted(group.workers))}" if group.workers else f"({group.state})"
     return (
-        f"The positions of {some(sorted(partitions))} do not fit their topics, and workers of the mirror "
-        f"from {source} run {alive}. Nothing was changed. Stop mirror_maker@{source} on every host, then "
-        "start it."
+        f"The positions of {some(sorted(partitions))} do not fit the present topics, but workers of the "
+        f"mirror from {source} run {alive}. Nothing was changed. Stop mirror_maker@{source} on every host, "
+        "then start it again."
     )
 
 
 def moves_made(verdicts: Mapping[TopicPartition, PositionVerdict]) -> list[str]:
     """Return where stopped workers will continue, a sentence for each partition."""
     causes = {
-        PositionFit.UNBOUND: "is beyond the log's end and of an unknown topic",
-        PositionFit.RECREATED: "is of a topic that was deleted and re-created",
-        PositionFit.CUT: "is of a log that lost its end",
+        PositionFit.UNBOUND: "is beyond the end of the log, and its topic is unknown",
+        PositionFit.RECREATED: "belongs to a topic that was deleted and re-created",
+        PositionFit.CUT: "belongs to a log that was truncated",
     }
     sentences = []
     for partition, verdict in sorted(verdicts.items()):
@@ -483,8 +495,8 @@ def moves_made(verdicts: Mapping[TopicPartition, PositionVerdict]) -> list[str]:
             most = "at most " if verdict.at_most else ""
             twice = f" Offsets {first} to {stop - 1} arrive twice ({most}{count(stop - first, 'offset')})."
         sentences.append(
-            f"{partition}: the position {verdict.next} {causes.get(verdict.fit, 'does not fit')}; the mirror "
-            f"continues at {verdict.resume}.{twice}"
+            f"{partition}: the position {verdict.next} {causes.get(verdict.fit, 'does not fit')}. The "
+            f"mirror continues at offset {verdict.resume}.{twice}"
         )
     return sentences
 
@@ -494,12 +506,12 @@ def recreated_findings(source: str, progress: Iterable[MirrorProgress]) -> list[
     recreated = sorted((p for p in progress if p.recreated), key=_by_partition)
     if not recreated:
         return []
-    ends = (f"{p.partition} (mirrored to offset {p.next}, ends at {p.log.end})" for p in recreated)
+    ends = (f"{p.partition} (position {p.next}, end of the log {p.log.end})" for p in recreated)
     return [
         labelled(
             "mirror-topic-recreated",
-            f"Deleted and re-created at {source}: {some(ends)}. Restart mirror_maker@{source} before the new "
-            "log is as long as the former one. Otherwise the mirror continues in the middle of it.",
+            f"Deleted and re-created at {source}: {some(ends)}. Restart mirror_maker@{source} before the "
+            "new log reaches the position. Otherwise, the mirror skips records of the new log.",
         )
     ]
 
@@ -513,8 +525,8 @@ def loss_findings(source: str, progress: Iterable[MirrorProgress]) -> list[str]:
     return [
         labelled(
             "mirror-records-lost",
-            f"Lost, for {source} deleted it before it was mirrored: {some(named)}; raise the retention "
-            "there.",
+            f"{source} deleted records before they were mirrored: {some(named)}. Increase the retention at "
+            "the source.",
         )
     ]
 
@@ -530,8 +542,8 @@ def unfinished_finding(behind: int) -> str:
     """Return the finding about a run that was ended before all was mirrored that there was at its start."""
     return labelled(
         "mirror-behind",
-        "The run was ended before it had mirrored all records that the source had when it was started: it is "
-        f"behind by {count(behind, 'offset')}. Run the command again.",
+        "The run was ended before it had mirrored all records that the source had at the start of the run. "
+        f"{count(behind, 'offset')} were not mirrored. Run the command again.",
     )
 
 

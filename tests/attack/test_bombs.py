@@ -186,7 +186,7 @@ def test_link_filter_withholds_unreadable_batch_and_continues(link: Link) -> Non
     link.downstream()
     link.upstream(inputFilterRules="deny:secret")
     clients.wait_for("all as covered", lambda: {(0, offset) for offset in range(14)} <= link.covered())
-    assert f"{link.topic}-0: offsets 5 to 7 do not cross, for the filter can't read" in link.said("upstream")
+    assert f"{link.topic}-0: offsets 5 to 7 are not sent, " in link.said("upstream")
     link.check()
     link.dedup()
     assert values(link.target, link.topic) == [f"value {number}" for number in range(10)]
@@ -205,7 +205,7 @@ def test_record_mode_skips_and_reports_unreadable_batch(link: Link) -> None:
     link.downstream(topics=link.topic, mode="record", rawTopic="")
     link.upstream()
     clients.wait_for("the others", lambda: clients.ends(link.target, link.topic, 0) == [10])
-    said = f"{link.topic}-0: offsets 5 to 7 are not written, for they can't be read"
+    said = f"{link.topic}-0: offsets 5 to 7 are not written, "
     assert said in link.said("downstream")
     assert link.counted("refused") == 1
     link.check()

@@ -67,11 +67,11 @@ def of_no_partition(found: Frame) -> Frame:
 
 
 ATTACKS: dict[str, tuple[Spoil, str]] = {
-    "flipped": (flipped, "does not have the CRC that it tells"),
-    "miscounted": (miscounted, "its records do not fill it"),
-    "left over": (left_over, "its records do not fill it"),
-    "inflating": (inflating, "is not opened: it unpacks to more than 104,857,600 bytes"),
-    "of no partition": (of_no_partition, "has only 4 partitions: add some"),
+    "flipped": (flipped, "its CRC does not match"),
+    "miscounted": (miscounted, "its records are shorter than the batch"),
+    "left over": (left_over, "its records are shorter than the batch"),
+    "inflating": (inflating, "it decompresses to more than 104,857,600 bytes"),
+    "of no partition": (of_no_partition, "has only 4 partitions"),
 }
 
 

@@ -28,7 +28,7 @@ def test_nothing_of_another_topic_is_written(
     with linked(tmp_path, source, target, name) as link:
         link.downstream(topics=name, **({} if mode == "raw" else {"mode": "record", "rawTopic": ""}))
         link.upstream(topic="", topics=f"{name}|{other}")
-        said = "comes over the link and does not cross it"
+        said = "is not a topic of this link"
         clients.wait_for("a word of it", lambda: said in link.said("downstream"))
         clients.wait_for("it is counted", lambda: link.counted("foreign"))
         if mode == "record":
@@ -62,7 +62,7 @@ def test_dedup_reports_forged_offsets_beyond_log_end(
         *frames(other, numbers=[1]),
     )
     crossed.dedup()
-    assert "against the ledger" not in capsys.readouterr().out
+    assert "in contradiction to the ledger" not in capsys.readouterr().out
     ends = [
         Announcement(topic=name, topic_id=ID, partition=1, first=0, end=10, compacted=False)
         for name in (topic, other)
@@ -70,9 +70,9 @@ def test_dedup_reports_forged_offsets_beyond_log_end(
     crossed.bring(*frames(topic, numbers=[1]), *ends, *ends)
     crossed.dedup(code=3)
     said = capsys.readouterr().out
-    assert "2 announcements against the ledger" in said
+    assert "2 announcements in contradiction to the ledger" in said
     known = LAST + (forged == "a frame")
-    assert said.count(f"{topic}-1: its sender announces a log that ends before offset {known}, ") == 1
+    assert said.count(f"{topic}-1: the sender announces a log that ends before offset {known}, ") == 1
     assert f"{other}-1" not in said
 
 
@@ -88,4 +88,4 @@ def test_an_announcement_that_was_overtaken_contradicts_nothing(brokers: list[Br
         )
     )
     crossed.dedup()
-    assert "against the ledger" not in capsys.readouterr().out
+    assert "in contradiction to the ledger" not in capsys.readouterr().out

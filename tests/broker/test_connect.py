@@ -168,7 +168,7 @@ def test_failed_task_is_reported_with_trace_and_restarted(module: Module, topic:
             {"producer.override.ssl.key.password": "hush", "a.password": "hush"},
             r"\[connector-secret-plain\] .*: a\.password .*\n\[connector-secret-plain\] .*ssl\.key\.password",
         ),
-        ({"name": "other"}, "the name in the configuration of wrong is other; take it out"),
+        ({"name": "other"}, "the configuration of wrong contains another name, other"),
     ],
 )
 def test_what_can_not_be_right_is_refused(
@@ -208,7 +208,7 @@ def test_a_file_connector_stays_in_its_folders(module: Module, topic: str, tmp_p
         assert "Connector files: connector.class: file connectors are off" in refused["msg"]
     other = {"connector.class": "X", "a": "${file:/etc/other:key}"}
     assert (
-        "Connector files: a: a connector may refer to"
+        "Connector files: a: a connector may refer only to"
         in module("files", config=other, file_directories=[])["msg"]
     )
     (tmp_path / "folder").mkdir()
@@ -235,10 +235,8 @@ def test_a_misspelt_setting_is_warned_of(module: Module, topic: str, tmp_path: P
     )
     result = module("sink", config=config)
     assert changes(result) == {"created": ["sink"]}
-    assert "errors.tolerence isn't a setting that Connect knows; did you mean errors.tolerance?" in str(
-        result["warnings"]
-    )
-    assert "schemas.enable isn't a setting" not in str(result["warnings"])
+    assert "the setting errors.tolerence; did you mean errors.tolerance?" in str(result["warnings"])
+    assert "schemas.enable" not in str(result["warnings"])
 
 
 def test_references_to_secrets_stay(worker: Worker, module: Module, topic: str, tmp_path: Path) -> None:
@@ -250,7 +248,7 @@ def test_references_to_secrets_stay(worker: Worker, module: Module, topic: str, 
     assert f"file=${{file:{secrets}:file}}\n" in made["diff"][0]["after"]
     assert changes(module("sink", config=sink)) == {}
     refused = module("sink", config=sink | {"tasks.max": f"${{file:{secrets}:many}}"})
-    assert f"tasks.max: what ${{file:{secrets}:many}} stands for is refused." in refused["msg"]
+    assert f"tasks.max: the value of ${{file:{secrets}:many}} is not accepted." in refused["msg"]
     assert "hidden" not in json.dumps(refused)
     assert (tmp_path / "hidden").exists()
 
@@ -342,7 +340,7 @@ def test_the_doctor_asks_the_broker(
     plain.write_text("\n".join(without))
     assert main(["doctor", "connect", "--worker-config", str(plain)]) == 1
     printed = capsys.readouterr().out
-    assert f"no key store, but {worker.broker.tls} requires a certificate of its clients: " in printed
+    assert f"no key store, but {worker.broker.tls} requires a client certificate: " in printed
     plain.write_text(text.replace(worker.broker.tls, worker.broker.plaintext))
     assert main(["doctor", "connect", "--worker-config", str(plain)]) == 1
     printed = capsys.readouterr().out

@@ -148,9 +148,9 @@ def test_dead_letters_without_target_are_reported_and_stay(
             {
                 "id": "dead-letter-origin-unknown",
                 "what": "1 dead-letter record",
-                "why": "no headers say where it came from",
+                "why": "the record has no headers with its origin",
             },
-            {"id": unknown, "what": "3 dead-letter records", "why": "there is no topic never.was"},
+            {"id": unknown, "what": "3 dead-letter records", "why": "topic never.was does not exist"},
             {"id": unknown, "what": "2 dead-letter records", "why": f"topic {topic} has no partition 9"},
         ]
     other = f"{topic}-again"
@@ -372,7 +372,7 @@ def test_declared_rights_of_replay_are_sufficient_and_minimal(
     assert numbers(broker, other) == []
     unknown, undeclared = (
         "dead-letter-target-unknown",
-        "its header names topic {}, which its connector does not read",
+        "the record's header contains topic {}, which the connector does not read",
     )
     assert json.loads(report.read_text())["left_out"] == [
         {"id": unknown, "what": "1 dead-letter record", "why": undeclared.format(repr("\x1b[2J" + "x" * 76))},
@@ -399,7 +399,7 @@ def test_report_limits_entries_for_many_unknown_topics(broker: Broker, topic: st
     assert {
         "id": "dead-letter-target-unknown",
         "what": f"{120 - dead_letters.MOST_REASONS} dead-letter records",
-        "why": "of further topics, as these",
+        "why": "records for other topics, with reasons like these",
     } in left_out
 
 

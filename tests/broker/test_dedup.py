@@ -58,8 +58,8 @@ def test_repeated_dedup_tasks_count_records_once(
     crossed.dedup("--topics", one, "--until-caught-up", code=3)
     said = capsys.readouterr().out
     assert "60 records in 8 frames" in said
-    assert "20 offsets had arrived before; 1 raw record can't be read;" in said
-    assert f"left out as asked: {other} (4 frames)." in said
+    assert "20 offsets had arrived before; 1 raw record not readable;" in said
+    assert f"not selected by --topics: {other} (4 frames)." in said
 
 
 def test_frames_in_grace_period_are_counted_once(crossed: RawTopic) -> None:
@@ -103,7 +103,7 @@ def test_topic_without_received_records_is_reported_once(
     crossed.dedup("--topics", one, "--until-caught-up")
     assert "link-topic-not-received" not in capsys.readouterr().out
     crossed.dedup("--topics", f"{one},misspelt:{other}", "--until-caught-up", code=3)
-    assert "[link-topic-not-received] Nothing of misspelt has crossed" in capsys.readouterr().out
+    assert "[link-topic-not-received] No record of misspelt has arrived" in capsys.readouterr().out
     order = DedupOrder(
         end=crossed.end,
         raw_topics=(crossed.raw,),
@@ -245,11 +245,12 @@ def test_what_no_bundle_can_bring_is_told(crossed: RawTopic, capsys: pytest.Capt
     crossed.bring(Announcement(topic=topic, topic_id=ID, partition=0, first=15, end=30, compacted=False))
     crossed.dedup()
     said = capsys.readouterr().out
-    assert "15 offsets missing; 5 offsets lost for good" in said
+    assert "15 offsets missing; 5 offsets permanently lost" in said
     out, err = create(3)
     assert "[[15, 29]]" in out
     assert err == (
-        f"{topic}-0: 5 offsets lost for good, deleted at the source before it could be sent: 10 to 14.\n"
+        f"{topic}-0: 5 offsets permanently lost, deleted at the source before the link could send them: 10 "
+        "to 14.\n"
     )
     crossed.bring(
         Announcement(topic=topic, topic_id=UUID(int=2), partition=0, first=0, end=3, compacted=False)
@@ -258,8 +259,9 @@ def test_what_no_bundle_can_bring_is_told(crossed: RawTopic, capsys: pytest.Capt
     out, err = create(3)
     assert "[[0, 2]]" in out
     assert (
-        f"20 offsets lost for good, of the topic that had the name before, with the id {ID}: 10 to 29." in err
-    )
+        f"20 offsets permanently lost, of the deleted topic with the same name and the topic ID {ID}: "
+        "10 to 29."
+    ) in err
 
 
 def test_silent_sender_is_reported_without_known_gaps(
@@ -274,14 +276,14 @@ def test_silent_sender_is_reported_without_known_gaps(
         return main([*argv, f"--resendFileName={file}", *options]), *capsys.readouterr()
 
     crossed.dedup(code=3)
-    assert f"Nothing from the sender of raw topic {crossed.raw} at all" in capsys.readouterr().out
+    assert f"No data arrived from the sender of raw topic {crossed.raw} ever" in capsys.readouterr().out
     crossed.bring(*frames(topic), ago=300)
     crossed.dedup(code=3)
     crossed.knows({topic: 4})
-    assert f"Nothing from the sender of raw topic {crossed.raw} for 3" in capsys.readouterr().out
+    assert f"No data arrived from the sender of raw topic {crossed.raw} for 3" in capsys.readouterr().out
     code, out, err = create()
     assert (code, out) == (3, "")
-    assert f"Nothing from the sender of raw topic {crossed.raw} for 3" in err
+    assert f"No data arrived from the sender of raw topic {crossed.raw} for 3" in err
     crossed.dedup("--until-caught-up", "--silence-after", "1h")
     assert create("--silenceAfter=3600") == (0, f"0 offsets to be sent again; {file} lists them.\n", "")
     # Heard of again, and then not read.
@@ -289,7 +291,9 @@ def test_silent_sender_is_reported_without_known_gaps(
     assert create()[0] == 0
     code, _, err = create("--silenceAfter=50")
     assert code == 3
-    assert f"4 records of raw topic {crossed.raw} came over 50 s ago, and dedup has not read them" in err
+    assert (
+        f"4 records of raw topic {crossed.raw} arrived more than 50 s ago, but dedup has not read them"
+    ) in err
     crossed.dedup()
     assert create("--silenceAfter=3600")[0] == 0
 
@@ -311,10 +315,10 @@ def test_bundle_reports_announcements_that_are_not_fresh(
     crossed.knows({topic: 4})
     code, err = create(3600)
     assert code == 0
-    assert re.fullmatch(rf"As of 1\d\d s ago, .* {re.escape(crossed.raw)} .*\n", err)
+    assert re.fullmatch(rf"As of now, .* {re.escape(crossed.raw)} .* 1\d\d s old\.\n", err)
     code, err = create(50)
     assert code == 3
-    assert f"Announcements of raw topic {crossed.raw} are not fresh" in err
+    assert f"Announcements of raw topic {crossed.raw} are too old" in err
     crossed.bring(
         Announcement(topic=topic, topic_id=ID, partition=0, first=0, end=10, compacted=False)
     )  # the link is well, and dedup stopped

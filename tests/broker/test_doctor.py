@@ -89,7 +89,7 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
             assert doctor(first, capsys, *options)[1][2] == said[2].replace(
                 str(folder), str(tmp_path / "copy")
             )
-            assert doctor(first, capsys)[1][1].endswith(" Their brokers' --data-folder tells since when.")
+            assert doctor(first, capsys)[1][1].endswith(" with --data-folder.")
 
         with broker.joining(first, 2, tmp_path / "second").running():
             clients.wait_for("broker 2", lambda: "lost-1" not in (headline(first, capsys) or "lost-1"))
@@ -186,11 +186,14 @@ def test_broker_unreachable_at_advertised_address_is_reported(
                 stack.enter_context(
                     broker.joining(first, node, tmp_path / str(node), advertised=at).running()
                 )
-            remedy = "Correct its advertised.listeners, or DNS, firewalls or TLS between here and there."
+            remedy = (
+                "Correct advertised.listeners of the broker, or correct DNS, firewalls or TLS settings "
+                "between this host and the broker."
+            )
             expected = [
-                f"[broker-address-unreachable] Broker {node} does not answer at {advertised[node]}, which it "
-                f"advertises ({why}). {remedy}"
-                for node, why in ((2, "the host name is unknown"), (3, "the connection is refused"))
+                f"[broker-address-unreachable] Broker {node} does not answer at its advertised address "
+                f"{advertised[node]} ({why}). {remedy}"
+                for node, why in ((2, "the host name cannot be resolved"), (3, "the connection was refused"))
             ]
             clients.wait_for(
                 f"{expected}, and no other finding", lambda: doctor(first, capsys) == (3, expected)

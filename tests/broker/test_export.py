@@ -264,8 +264,8 @@ def test_columns_are_those_that_a_table_declares(
     there = {each["offset"]: each for each in exports.expected(source, name)}
     bad = exports.bad_rows(tmp_path / "exported" / name)
     assert [each.pop("error") for each in bad] == [
-        "delay isn't a value of type int",
-        "it isn't JSON: Missing a name for object member",
+        "delay is not a value of type int",
+        "it is not JSON: Missing a name for object member",
     ]
     for each in bad:
         each["headers"] = [(key.decode(), value) for key, value in each["headers"]]

@@ -167,8 +167,8 @@ def test_committed_but_unpublished_files_are_reported_and_verified(
     monkeypatch.setattr(verify, "PATIENCE", 0)
     assert main(lake.command("verify")) == 3
     said = capsys.readouterr()
-    assert "lake.flights: every offset that landed is in its files once" in said.out
-    assert "of commit 1 without a name yet: run land or land compact." in said.out
+    assert "lake.flights: every landed offset exists in its files exactly once" in said.out
+    assert "of commit 1 are not published yet" in said.out
     assert lake.land() == 0
     assert main(lake.command("verify")) == 0
     assert len(lake.commits()) == 1
@@ -228,9 +228,9 @@ def test_verify_during_compaction_reports_committed_rows(
 
     monkeypatch.setattr(verify, "_there", beside)
     assert main(lake.command("verify")) == 0
-    assert "every offset that landed is there once; 600 rows" in capsys.readouterr().out
+    assert "every landed offset exists there exactly once; compared 600 rows" in capsys.readouterr().out
     assert main(lake.command("status")) == 0
-    assert "; compacted last at 20" in capsys.readouterr().out
+    assert "; last compaction at 20" in capsys.readouterr().out
     code = main([*lake.command("status"), "--json"])
     printed = capsys.readouterr().out
     [table] = json.loads(printed)["tables"]
@@ -404,7 +404,9 @@ def test_what_retention_deleted_is_a_gap(
     for verb in ("status", "verify"):  # for whoever missed the report, or was killed before it
         capsys.readouterr()
         assert main(lake.command(verb, "--report", str(report))) == 0
-        assert f"Deleted before it was read: {topic}-0, 5 offsets: 10 to 14" in capsys.readouterr().out
+        assert (
+            f"Deleted in Kafka before the landing read it: {topic}-0, 5 offsets: 10 to 14"
+        ) in capsys.readouterr().out
         [told] = json.loads(report.read_text())["tables"]
         assert told["deleted"] == {f"{topic}-0": [[10, 14]]}
 
@@ -493,7 +495,7 @@ def test_verify_notices_what_is_wrong(
     whole = one.read_bytes()
     one.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
     assert main(lake.command("verify")) == 3
-    assert "its digest is another one" in (said := capsys.readouterr().out)
+    assert "its digest differs" in (said := capsys.readouterr().out)
     assert "Missing" in said
     one.unlink()
     assert main(lake.command("verify")) == 3
@@ -507,7 +509,7 @@ def test_verify_notices_what_is_wrong(
         at.write_bytes(whole)
         capsys.readouterr()
         assert main(lake.command("verify")) == 3
-        assert f"Not of the log: lake/{stray}: " in capsys.readouterr().out
+        assert f"Unknown file: lake/{stray}: " in capsys.readouterr().out
         at.rename(at.with_name("_copied.orc"))
     assert main(lake.command("verify")) == 0
     # A log that says of records that they landed again, and of others that they didn't.
@@ -573,7 +575,7 @@ def test_verify_reports_table_where_nothing_landed(
     lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(lake.command("verify")) == 3
-    assert capsys.readouterr().out == "lake.flights: nothing has landed there.\n"
+    assert capsys.readouterr().out == "lake.flights: nothing has landed.\n"
 
 
 def test_status_tells_how_far_it_is(
@@ -588,7 +590,7 @@ def test_status_tells_how_far_it_is(
     capsys.readouterr()
     assert main(lake.command("status")) == 0
     said = capsys.readouterr().out
-    assert f"{topic}-0 landed up to offset 11; lag 5" in said
+    assert f"{topic}-0: position 11; lag 5" in said
     assert "30 rows" in said
     assert "1 bad record;" in said
 
@@ -656,7 +658,7 @@ def test_a_reset_replaces_what_lands_again(
     assert main(lake.command("reset", to)) == 0
     said = capsys.readouterr().out
     assert f"{len(rows) - len(stay)} rows and " in said
-    assert f"{topic}-0 lands on from offset 150, where now offset 400 is next\n" in said
+    assert f"{topic}-0: the position would be set to 150 (now: 400)\n" in said
     assert f"{topic}-2" not in said
     assert said.endswith("Nothing was changed. To change the table, pass --execute.\n")
     assert len(lake.commits()) == 2
@@ -729,7 +731,7 @@ def test_a_reset_to_a_time_and_ahead(
     fill(lake, topic, random.Random(24), 10)  # noqa: S311
     capsys.readouterr()
     assert main(lake.command("reset", f"--to-offsets={topic}:0:105", "--execute")) == 0
-    assert "offsets 100 to 104 never land" in capsys.readouterr().out
+    assert "offsets 100 to 104 will not land" in capsys.readouterr().out
     assert lake.land() == 0
     assert [offset for partition, offset in lake.placed() if not partition][95:] == [
         *range(95, 100),
@@ -737,13 +739,13 @@ def test_a_reset_to_a_time_and_ahead(
     ]
     capsys.readouterr()
     assert main(lake.command("verify")) == 0
-    assert f"Passed over by a reset: {topic}-0, 5 offsets: 100 to 104" in capsys.readouterr().out
+    assert f"Skipped by a reset by a reset: {topic}-0, 5 offsets: 100 to 104" in capsys.readouterr().out
     # Back over what was left out: now it lands.
     assert main(lake.command("reset", f"--to-offsets={topic}:0:98", "--execute")) == 0
     assert lake.land() == 0
     assert [offset for partition, offset in lake.placed() if not partition] == [*range(110)]
     assert main(lake.command("verify")) == 0
-    assert "Passed over" not in capsys.readouterr().out
+    assert "Skipped by a reset" not in capsys.readouterr().out
 
 
 def test_recreated_topic_lands_after_reset(
@@ -779,7 +781,7 @@ def test_of_the_topic_of_before_nothing_stays(
     assert printed(capsys.readouterr().out) == ["landed-topic-recreated"]
     assert len(lake.rows()) == 150
     assert main(lake.command("reset", f"--to-offsets={topic}:0:37,{topic}:1:0", "--execute")) == 0
-    assert f"{topic}-0 lands on from offset 37, where before offset 50 was next; offsets 0 to 36 never" in (
+    assert f"{topic}-0: the position was set to 37 (before: 50); offsets 0 to 36 will not land" in (
         capsys.readouterr().out
     )
     assert lake.rows() == []
@@ -790,7 +792,7 @@ def test_of_the_topic_of_before_nothing_stays(
     ]
     capsys.readouterr()
     assert main(lake.command("verify")) == 0
-    assert f"Passed over by a reset: {topic}-0, 37 offsets: 0 to 36" in capsys.readouterr().out
+    assert f"Skipped by a reset by a reset: {topic}-0, 37 offsets: 0 to 36" in capsys.readouterr().out
 
 
 def test_a_compacted_topic_is_not_set_back(lake: LandingFolder, capsys: pytest.CaptureFixture[str]) -> None:

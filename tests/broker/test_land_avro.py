@@ -142,11 +142,13 @@ def test_versions_poison_and_unknown_ids(
     one, two, wrong = (served.register(f"{topic}-value", schema) for schema in (FIRST, SECOND, WRONG))
     none = 2**31 - 1
     poison = {
-        f"schema {none}: the registry has none of this id": struct.pack(">BI", 0, none),
-        f"schema {wrong}: id: double isn't bigint": written(wrong, WRONG, {"id": 0.5}),
-        "it doesn't begin with 0 and a schema's id, as records with a registry do": b'{"id": 1}',
+        f"schema {none}: the registry has no schema with this id": struct.pack(">BI", 0, none),
+        f"schema {wrong}: id: double does not fit the column type bigint": written(wrong, WRONG, {"id": 0.5}),
+        (
+            "it does not begin with the byte 0 and a schema id, as records with a schema registry do"
+        ): b'{"id": 1}',
         "it ends too early": written(one, FIRST, first(1))[:-1],
-        "there are bytes behind its end": written(two, SECOND, second(1)) + b"\0",
+        "more bytes follow after the end of the record": written(two, SECOND, second(1)) + b"\0",
     }
     good, bad = [], []
     for partition in range(2):

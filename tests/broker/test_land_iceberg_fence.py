@@ -138,7 +138,7 @@ def test_a_round_without_news_asks_for_nothing(iceberg_log: IcebergLog) -> None:
         iceberg_log.metastore.process.start()
     assert catalogue.lacks(iceberg_log.table, iceberg_log.state(2, [1])) == ""
     lacks = catalogue.lacks(iceberg_log.table, iceberg_log.state(3, [1, 2]))
-    assert lacks == f"it lacks 1 file of lake.{iceberg_log.name}"
+    assert lacks == f"the table lake.{iceberg_log.name} lacks 1 file"
 
 
 def test_dropped_table_is_registered_again_within_one_hour(
@@ -229,7 +229,9 @@ def test_a_name_mapping_comes_back(iceberg_log: IcebergLog, value: str | None) -
         else:
             change.set_properties({name: value})
     lacks = iceberg_log.updater().lacks(iceberg_log.table, iceberg_log.state(1, [1]))
-    assert lacks == f"lake.{iceberg_log.name} lacks our {name}, by which readers find columns"
+    assert lacks == (
+        f"the table lake.{iceberg_log.name} lacks the property {name}, which readers need to find columns"
+    )
     [n] = iceberg_log.table.columns
     iceberg_log.table = replace(iceberg_log.table, columns=(n, replace(n, name="more", path=("more",))))
     iceberg_log.updater().follow(iceberg_log.table, iceberg_log.state(1, [1]))

@@ -155,10 +155,14 @@ def landed_records(lake: HiveLake) -> int:
 @pytest.mark.parametrize(
     ("suffix", "changes", "why"),
     [
-        ("", {"tableType": "MANAGED_TABLE", "parameters": {}}, "it is a managed table, not an external one"),
+        (
+            "",
+            {"tableType": "MANAGED_TABLE", "parameters": {}},
+            ("it is a managed table, not an external table"),
+        ),
         ("", {}, "its location is file:"),
         ("_bad", {}, "its location is file:"),
-        ("", {"input": "org.apache.hadoop.mapred.TextInputFormat", "location": HERE}, "not as ORC"),
+        ("", {"input": "org.apache.hadoop.mapred.TextInputFormat", "location": HERE}, "not ORC"),
         ("", {"location": HERE}, "it is partitioned by nothing, not by day string"),
     ],
 )
@@ -191,9 +195,9 @@ def test_verify_names_what_readers_by_the_catalogue_miss(
     capsys.readouterr()
     assert main(command) == 3
     said = capsys.readouterr().out
-    assert f"lake.{lake.table}: every offset that landed is in its files once" in said
-    why = f"it lacks 1 partition of lake.{lake.table}"
-    assert f"Readers may see something else: Hive metastore: {why}." in said
+    assert f"lake.{lake.table}: every landed offset exists in its files exactly once" in said
+    why = f"the table lake.{lake.table} lacks 1 partition"
+    assert f"Readers may see other rows: Hive metastore: {why}." in said
     [told] = json.loads(report.read_text())["tables"]
     assert (told["right"], told["readers"]) == (True, f"Hive metastore: {why}")
     # A lander that tells the catalogue of its round meanwhile.
@@ -205,7 +209,7 @@ def test_verify_names_what_readers_by_the_catalogue_miss(
     try:
         assert main(command) == 3
         said = capsys.readouterr().out
-        assert "Readers may see something else: Hive metastore: " in said
+        assert "Readers may see other rows: Hive metastore: " in said
         assert "does not answer" in said
     finally:
         lake.metastore.process.start()
@@ -353,7 +357,7 @@ def test_empty_day_leaves_metastore_without_deleting_files(landed: Landed, metas
         Catalogue([("127.0.0.1", metastore.port)], landed.folder.as_uri()).lacks(
             landed.table, landed.state([1, 2])
         )
-        == f"it lacks 1 partition of lake.{landed.name}"
+        == f"the table lake.{landed.name} lacks 1 partition"
     )
 
 
@@ -490,7 +494,7 @@ def test_landing_adopts_table_created_at_its_location(landed: Landed, metastore:
     location = (landed.folder / "lake" / landed.name).as_uri()
     keys = [ttypes.FieldSchema("day", "string", "")]
     create(metastore, landed.name, location=location, partitionKeys=keys)
-    assert "has not the columns k_topic" in landed.catalogue.lacks(landed.table, landed.state([1]))
+    assert "lacks the columns k_topic" in landed.catalogue.lacks(landed.table, landed.state([1]))
     landed.catalogue.check([(landed.table, State())])
     assert landed.follow([1]) is None
     assert landed.catalogue.lacks(landed.table, landed.state([1])) == ""

@@ -153,7 +153,7 @@ def test_bad_records_that_fit_now_become_rows(
     before = [lake.rows(), lake.rows("flights_late"), lake.rows("flights_bad")]
     capsys.readouterr()
     assert try_again(lake, "--execute") == 0
-    assert f"0 of {len(before[2])} bad records are rows now; {len(before[2])} stay bad.\n" in (
+    assert f"0 of {len(before[2])} bad records are rows now; {len(before[2])} remain bad records.\n" in (
         capsys.readouterr().out
     )
     assert len(lake.commits()) == 3
@@ -176,9 +176,11 @@ def test_bad_records_that_fit_now_become_rows(
     [objects] = [each for each in told["errors"] if "price is of type" in each["error"]]
     assert 0 < objects["fit"] < objects["records"]
     assert (
-        f"{fit} of {len(before[2])} bad records would be rows now, {told['late']} of them late ones" in said
+        f"{fit} of {len(before[2])} bad records would be rows now, {told['late']} of them late rows" in said
     )
-    assert f"  {objects['fit']} of {objects['records']} fit: {objects['error']}\n" in said
+    assert (
+        f"  {objects['fit']} of {objects['records']} records with this error now match: {objects['error']}\n"
+    ) in said
 
     assert try_again(lake, "--execute", f"--report={report}") == 0
     check(lake, topic, 300)
@@ -458,7 +460,7 @@ def test_what_can_t_be_read_is_left_out(lake: LandingFolder, capsys: pytest.Capt
     capsys.readouterr()
     assert try_again(lake, "--execute") == 3
     said = capsys.readouterr().out
-    assert "1 of 2 bad records are rows now; 1 stay bad." in said
+    assert "1 of 2 bad records are rows now; 1 remain bad records." in said
     assert printed(said) == ["table-times-unreadable"]
     assert "-bad.orc: " in said
     assert lake.placed() == [(0, 1)]
@@ -493,12 +495,12 @@ def test_refusals(lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture
         assert main(lake.command(*arguments)) == 2
         assert said in capsys.readouterr().err
     assert try_again(lake) == 0
-    assert "lake.flights: nothing has landed there.\n" in capsys.readouterr().out
+    assert "lake.flights: nothing has landed.\n" in capsys.readouterr().out
     clients.produce(lake.broker, topic, [b"{}"])
     assert lake.land() == 0
     capsys.readouterr()
     assert try_again(lake, "--execute") == 0
-    assert "lake.flights: there are no bad records.\n" in capsys.readouterr().out
+    assert "lake.flights: the table has no bad records.\n" in capsys.readouterr().out
     lake.declare(topic, columns=[*AFTER, {"name": "h", "type": "string", "from": "$headers.h"}], late=LATE)
     assert try_again(lake) == 2
     assert printed(capsys.readouterr().err) == ["table-not-replayable"]

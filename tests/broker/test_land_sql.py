@@ -87,9 +87,9 @@ def test_each_offset_is_row_bad_record_or_filtered(
         assert lake.land(*SPARK) == 0
     check(lake, topic)
     said = capsys.readouterr()
-    told = map(int, re.findall(r"(\d+) rows left out by `where`", said.out))
+    told = map(int, re.findall(r"(\d+) rows excluded by `where`", said.out))
     assert sum(told) == len(lake.placed("flights_filtered"))
-    assert {row["error"] for row in lake.rows("flights_bad")} >= {f"per_degree can't be computed: {DEGREES}"}
+    assert {row["error"] for row in lake.rows("flights_bad")} >= {f"per_degree cannot be computed: {DEGREES}"}
     values = {message.offset(): message for message in messages(lake, topic) if message.partition() == 0}
     for row in lake.rows("flights_bad"):
         if row["k_partition"] == 0:
@@ -104,13 +104,13 @@ def test_each_offset_is_row_bad_record_or_filtered(
     go = sum(partition == 1 and offset >= 100 for partition, offset in lake.placed("flights_filtered"))
     capsys.readouterr()
     assert run(lake, "reset", "--to-offsets", f"{topic}:1:100", "--execute") == 0
-    assert f", and {go} rows left out by `where` went, " in capsys.readouterr().out
+    assert f", and {go} rows excluded by `where` were removed from " in capsys.readouterr().out
     assert max(offset for partition, offset in lake.placed("flights_filtered") if partition == 1) < 100
     assert lake.land(*SPARK) == 0
     check(lake, topic)
     capsys.readouterr()
     assert run(lake, "status") == 0
-    assert f"{len(lake.placed('flights_filtered')):,} rows left out by `where`" in capsys.readouterr().out
+    assert f"{len(lake.placed('flights_filtered')):,} rows excluded by `where`" in capsys.readouterr().out
     next((lake.table.parent / "flights_filtered").glob("*.orc")).unlink()
     assert run(lake, "verify") == 3
 

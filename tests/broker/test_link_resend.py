@@ -35,7 +35,7 @@ def test_gaps_of_former_instance_are_not_resent(link: Link, capsys: pytest.Captu
     code, out, _ = resend(now, before)
     assert code == ExitCode.INCOMPLETE
     assert out.startswith("5 offsets sent, with 5 records in them.")
-    assert f"Skipped: {topic}-1 is of a re-created topic: " in out
+    assert f"Skipped: {topic}-1 belongs to a re-created topic: " in out
     code, out, err = resend(before, before)
     assert (code, out) == (ExitCode.REFUSED, "")
     assert_printed(err, "bundle-mismatch", "source")

@@ -39,7 +39,7 @@ def test_unmatched_pattern_is_logged_only_on_change(
         )
         feed.begin()
         [said] = warnings()
-        assert said.startswith("[pattern-matches-nothing] The source has no topic that ")
+        assert said.startswith("[pattern-matches-nothing] ")
         for _ in range(3):
             list(feed.poll(0.1))
         assert warnings() == []
@@ -47,7 +47,7 @@ def test_unmatched_pattern_is_logged_only_on_change(
 
         def crosses() -> bool:
             list(feed.poll(0.1))
-            return any("they match a topic now" in said for said in warnings())
+            return any("now match a topic" in said for said in warnings())
 
         clients.wait_for("the topic to be found", crosses)
         clients.delete(broker, f"{topic}.a")

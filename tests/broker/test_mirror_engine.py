@@ -280,7 +280,7 @@ def test_deleted_topic_is_reported_until_accepted(source: Broker, target: Broker
     clients.delete(source, deleted)
     [finding] = flow.findings()
     assert "[mirror-source-topic-deleted]" in finding
-    assert f"{deleted}-0 (mirrored to offset 10" in finding
+    assert f"{deleted}-0 (position 10" in finding
     assert kept not in finding
     assert flow.catch_up("--accept-ranges") == 0
     assert flow.findings() == []

@@ -72,8 +72,8 @@ class Worker:
     def stands_by(self) -> bool:
         """Return whether it last reported so. Its other lines are of clients that reach no broker."""
         lines = self.journal.read_text().splitlines()
-        reports = [line for line in lines if line.endswith("stands by") or " has tasks " in line]
-        return bool(reports) and reports[-1].endswith("stands by")
+        reports = [line for line in lines if line.endswith("is on standby") or " has tasks " in line]
+        return bool(reports) and reports[-1].endswith("is on standby")
 
     @property
     def fences(self) -> int:
@@ -153,7 +153,7 @@ def test_standby_continues_after_kill_and_freeze(shared: Flow, tmp_path: Path) -
         stack.enter_context(first.running())
         wait_for_tasks([first], 1)
         stack.enter_context(second.running())
-        clients.wait_for("a process that stands by", lambda: second.tasks == 0)
+        clients.wait_for("a process that is on standby", lambda: second.tasks == 0)
         clients.wait_for("both workers", lambda: flow_workers(shared) == [[], [0]])
         assert shared.findings("--wait=60s") == []  # a stand-by is well
         with written_meanwhile(shared):
@@ -162,12 +162,12 @@ def test_standby_continues_after_kill_and_freeze(shared: Flow, tmp_path: Path) -
             wait_for_tasks([second], 1)
             wait_for_more(shared)
             stack.enter_context(third.running())
-            clients.wait_for("another that stands by", lambda: third.tasks == 0)
+            clients.wait_for("another that is on standby", lambda: third.tasks == 0)
             second.process.send_signal(signal.SIGSTOP)
             wait_for_tasks([third], 1)
             wait_for_more(shared)
             second.process.send_signal(signal.SIGCONT)
-            clients.wait_for("that it stands by", lambda: second.tasks == 0)
+            clients.wait_for("that it is on standby", lambda: second.tasks == 0)
             wait_for_more(shared)
         check_all_arrived_once(shared)
         assert (third.tasks, third.fences) == (1, 0)  # it was not fenced in turn
@@ -182,7 +182,7 @@ def test_standby_continues_after_kill_and_freeze(shared: Flow, tmp_path: Path) -
             lambda: clients.records(shared.target, shared.topic)[-1][1] == b"last",
         )
         with Worker(shared, tmp_path, "4th", tasks=1).running() as fourth:
-            clients.wait_for("a process that stands by", lambda: fourth.tasks == 0)
+            clients.wait_for("a process that is on standby", lambda: fourth.tasks == 0)
             fourth.process.terminate()
             assert fourth.process.wait(60) == 0
 

@@ -168,7 +168,7 @@ def report_of_unread(changed: Cluster, capsys: pytest.CaptureFixture[str]) -> st
 
     The controller elects broker 2 if that reports its folder before it is unfenced, as on a slow machine.
     """
-    unread = "2 partitions can't be read or written (__consumer_offsets-1, lost-1)"
+    unread = "2 partitions cannot be read or written (__consumer_offsets-1, lost-1)"
 
     def report() -> str:
         cli.main(["doctor", "cluster", "--bootstrap-server", changed.first.plaintext])
@@ -199,18 +199,19 @@ def test_it_gets_its_old_id_back(
         found = "\n".join(doctor(changed.first, capsys, "--data-folder", changed.folder))
         if isinstance(changed.first, Broker):
             assert len(strays) == 4
-            assert f"{changed.folder} has 4 logs that a broker set aside: " in found
+            assert f"{changed.folder} contains 4 stray logs: " in found
         else:
             assert strays == []
-            assert " With ZooKeeper brokers leave them there, and serve nothing of them." in found
+            assert " A broker with ZooKeeper keeps these logs in the folder" in found
     assert aqueduct(*back, look=False) == (0, ANY)
     with changed.with_id(2):
         changed.await_second(2)
         # To a KRaft controller its folder is a new one: it elects nobody when it learns of the logs in it.
         if isinstance(changed.first, Broker) and (report := report_of_unread(changed, capsys)):
-            assert "broker 2 runs, for the cluster takes none of their replicas for one in" in report
+            assert "broker 2 runs. The controller counts no replica on running brokers as in sync." in report
             assert (
-                "`aqueduct repair inspect` on each broker's host, and `aqueduct repair elect` with" in report
+                "`aqueduct repair inspect` on the host of each broker. Then run `aqueduct repair elect`"
+                in report
             )
         assert aqueduct("elect") == (0, ANY)
         clients.wait_for("leaders", changed.led)
@@ -428,7 +429,7 @@ def test_no_leader_is_elected_from_incomplete_inspections(
             looks = look(first, second)
             assert f"No leader can be elected for kept-0, {damaged}" in repair("plan", looks)
             assert f"kept-0 has no leader: {damaged.removeprefix('because ')}" in repair("elect", looks)
-            assert "does not have the CRC that it tells.)" in repair("assign", looks, 2)
+            assert "its CRC does not match its content.)" in repair("assign", looks, 2)
         with first.process.running():
             clients.wait_for("both in sync", lambda: in_sync() == {1, 2})
             assert records() == [f"{who}-{n}".encode() for who in ("both", "one") for n in range(50)]

@@ -237,7 +237,7 @@ def test_commit_delivers_transaction_whose_marker_was_never_written(
                 producer.commit_transaction()
                 code, said = say(capsys, first, "transactions", "find-hanging", "--topic", topic)
                 assert code == 3
-                assert f"Whether transactions hang on {topic}-0 is not known" in said
+                assert f"It is unknown whether {topic}-0 has hanging transactions" in said
                 second.start()
                 clients.wait_for("its leader", lambda: clients.led(asked, topic, 1))
 
@@ -249,7 +249,9 @@ def test_commit_delivers_transaction_whose_marker_was_never_written(
             assert re.search(
                 r"orders-0 has a hanging transaction of producer \d+ \(transactional id shop\)", said
             )
-            assert "Waiting for it: group desk. The coordinator committed it at 20" in said
+            assert (
+                "wait for this transaction: group desk. The coordinator committed the transaction at 20"
+            ) in said
             command = "transactions commit --topic orders --partition 0 --start-offset 2"
             assert f"Run `aqueduct {command}`." in said
             finish = ("transactions", "finish", "--leader", "2")
@@ -289,6 +291,6 @@ def test_commit_delivers_transaction_whose_marker_was_never_written(
             assert f"{topic}-0 has a hanging transaction" in said
             code, said = say(capsys, first, *finish, "--execute")
             assert code == 0, said
-            assert "is committed. The coordinator committed it at 20" in said
+            assert "is committed. The coordinator committed the transaction at 20" in said
             assert read_values(first, topic) == [b"first", b"second", b"third", b"fourth"]
             assert say(capsys, first, *finish, "--execute") == (0, "No transaction hangs.\n")

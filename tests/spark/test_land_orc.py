@@ -231,8 +231,7 @@ def test_timestamps_that_orc_readers_misread_are_bad_records(kind: str, tmp_path
     written = write(tmp_path / "files", columns, records, kind=kind)
     assert sorted(written.bad) == [0, 1, 2, 3, 4, 5, 6]
     assert (
-        written.bad[4]
-        == "epoch is in the last second before 1970, which readers of ORC take for the one after"
+        written.bad[4] == "epoch is in the last second before 1970, which ORC readers read as the next second"
     )
 
 

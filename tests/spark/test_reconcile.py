@@ -226,7 +226,7 @@ def test_merged_sources(brokers: list[Broker], topic: str, reconcile: Reconcile)
 
     run = reconcile(*both, "--topics", f"{topic}:{topic}.m")
     assert (run.code, run.report["order"]) == (0, "source")
-    assert "the order within each was checked" in run.out
+    assert "only within each source" in run.out
 
     run = reconcile(*both, "--topics", f"{topic}:{topic}.s")
     assert run.code == 3
@@ -251,13 +251,15 @@ def test_absent_topic_and_partition(brokers: list[Broker], topic: str, reconcile
     pattern = ["--topics-pattern", topic.replace(".", "[.]")]
     run = reconcile(*ends(source, target), *pattern)
     assert run.code == 3
-    assert f"{topic}: the target has no such topic; 100 records of the source are missing." in run.out
+    assert (
+        f"{topic}: this topic does not exist at the target; 100 records of the source are missing."
+    ) in run.out
 
     create(target, f"pro1.{topic}", partitions=1)
     write(target, f"pro1.{topic}", [each for each in RECORDS if not each.partition])
     run = reconcile(*ends(source, target), *pattern, "--target-prefix", "pro1.")
     assert run.code == 3
-    assert f"pro1.{topic}-1: the target has no such partition; 50 records are missing." in run.out
+    assert f"pro1.{topic}-1: this partition does not exist at the target; 50 records are missing." in run.out
     assert [each["equal"] for each in run.report["partitions"]] == [True, False]
 
     run = reconcile(*ends(target, source), "--topics", topic)
@@ -276,7 +278,7 @@ def test_times_set_by_the_target_are_not_compared(
     write(target, topic, RECORDS)
     run = reconcile(*ends(source, target), "--topics", topic)
     assert run.code == 0
-    assert f"Times were not compared in {topic}" in run.out
+    assert f"Timestamps were not compared in {topic}" in run.out
     assert [each["timestamps"] for each in run.report["partitions"]] == [False, False]
 
     write(target, topic, RECORDS[:1])
@@ -389,5 +391,5 @@ def test_in_spark(brokers: list[Broker], topic: str, tmp_path: Path) -> None:
     assert [line for line in run.stderr.splitlines() if "tasks done" not in line] == [
         "Reading 190 offsets of 2 partitions at both ends.",
         "Working on Spark, 2 cores of this host.",
-        "Reading 2 partitions again, to find what differs.",
+        "Reading 2 partitions again to find the differences.",
     ]

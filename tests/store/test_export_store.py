@@ -431,7 +431,9 @@ def test_what_is_not_opened_is_named(tmp_path: Path, capsys: Said) -> None:
     to = tmp_path / "exported"
     export(odd.grown.url, to, "--topics", "flights", code=ExitCode.INCOMPLETE)
     said = capsys.readouterr().out
-    assert "Left out: offsets 1 to 3 of flights-0: 3 records: The batch at offset 1 is not opened" in said
+    assert (
+        "Left out: offsets 1 to 3 of flights-0: 3 records: The batch at offset 1 was not decompressed"
+    ) in said
     assert "Left out: offset 4 of flights-0: 1 record: it has over 1,000 headers." in said
     found = exports.rows(to / "flights")
     assert [(each["offset"], each["value"], len(each["headers"])) for each in found] == [

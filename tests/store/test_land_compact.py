@@ -482,7 +482,7 @@ def test_compact_command_names_failed_table_and_compacts_others(
     said = capsys.readouterr()
     assert printed(said.err) == ["landing-log-damaged"]
     assert_printed(said.err, "landing-log-damaged", f"broken/_land/commits/{1:020d}.json")
-    assert "lake.nothing: nothing has landed there." in said.out
+    assert "lake.nothing: nothing has landed." in said.out
     assert "lake.numbers: 4 files became 2 files" in said.out
     content = json.loads(report.read_text())
     assert (content["verb"], content["exit_code"]) == ("land compact", 1)

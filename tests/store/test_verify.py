@@ -141,8 +141,8 @@ class TestWrittenWrongly:
         bad = Batch(memoryview(data), *good[1:])
         (fault,) = self.faults(tmp_path, batch([0, 1], codec), bad)
         assert fault.why == (
-            f"{tmp_path.as_uri()}/{fault.path} was written wrongly: "
-            "The batch at offset 2 is damaged: it does not have the CRC that it tells."
+            f"{tmp_path.as_uri()}/{fault.path} was written wrongly: The batch at offset 2 is damaged: its "
+            "CRC does not match its content."
         )
 
     def test_a_cut_batch(self, tmp_path: Path) -> None:

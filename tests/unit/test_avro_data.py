@@ -238,7 +238,7 @@ def test_a_record_is_read_whatever_stands_beside_it(records: list[Any], chance: 
         if number in whole:
             assert rows[number] == {name: each[name] for name in TAKEN}
         elif isinstance(each, dict):
-            assert wrong[number] in ("it ends too early", "there are bytes behind its end")
+            assert wrong[number] in ("it ends too early", "more bytes follow after the end of the record")
         elif number in rows:  # by chance; then fastavro reads the same of all its bytes
             source = io.BytesIO(each)
             other: Any = fastavro.schemaless_reader(source, fastavro.parse_schema(FLIGHT), None)
@@ -270,19 +270,27 @@ HOSTILE = {
     ),
     "an array without an end": ({"type": "array", "items": "long"}, zigzag(1) + b"\2", "it ends too early"),
     "2^62 doubles": ({"type": "array", "items": "double"}, zigzag(2**62), "it ends too early"),
-    "a branch before the first": (["null", "long"], zigzag(-1), "it has a branch that its union has not"),
-    "a branch behind the last": (["null", "long"], zigzag(2), "it has a branch that its union has not"),
+    "a branch before the first": (
+        ["null", "long"],
+        zigzag(-1),
+        ("it uses a branch that the union does not have"),
+    ),
+    "a branch behind the last": (
+        ["null", "long"],
+        zigzag(2),
+        ("it uses a branch that the union does not have"),
+    ),
     "a symbol before the first": (
         {"type": "enum", "name": "E", "symbols": ["A"]},
         zigzag(-1),
-        "it has a symbol that its enum has not",
+        "it uses a symbol that the enum does not have",
     ),
     "a number of 11 bytes": ("long", b"\xff" * 10 + b"\1", "a number has more than 64 bits"),
     "a number of 65 bits": ("long", b"\xff" * 9 + b"\2", "a number has more than 64 bits"),
     "an int of 33 bits": ("int", zigzag(2**31), "an int has more than 32 bits"),
     "a number without an end": ("long", b"\xff", "it ends too early"),
     "a boolean of 2": ("boolean", b"\2", "a boolean is neither 0 nor 1"),
-    "no UTF-8": ("string", zigzag(1) + b"\xff", "a string isn't UTF-8"),
+    "no UTF-8": ("string", zigzag(1) + b"\xff", "a string is not valid UTF-8"),
     "a decimal of nothing": (
         {"type": "bytes", "logicalType": "decimal", "precision": 4},
         zigzag(0),
@@ -291,27 +299,27 @@ HOSTILE = {
     "a decimal of 39 digits": (
         {"type": "bytes", "logicalType": "decimal", "precision": 4},
         zigzag(16) + (10**38).to_bytes(16, "big"),
-        "a decimal has over 38 digits",
+        "a decimal has more than 38 digits",
     ),
     "a decimal of 17 bytes": (
         {"type": "bytes", "logicalType": "decimal", "precision": 4},
         zigzag(17) + b"\1" + bytes(16),
-        "a decimal has over 38 digits",
+        "a decimal has more than 38 digits",
     ),
     "year 10000": (
         {"type": "long", "logicalType": "timestamp-millis"},
         zigzag(253_402_300_800_000),
-        "a timestamp isn't in the years 1 to 9999",
+        "a timestamp is not in the years 1 to 9999",
     ),
     "local year 10000": (
         {"type": "long", "logicalType": "local-timestamp-micros"},
         zigzag(253_402_300_800_000_000),
-        "a timestamp isn't in the years 1 to 9999",
+        "a timestamp is not in the years 1 to 9999",
     ),
     "a date of year 10000": (
         {"type": "int", "logicalType": "date"},
         zigzag(2_932_897),
-        "a date isn't in the years 1 to 9999",
+        "a date is not in the years 1 to 9999",
     ),
 }
 COLUMN_OF = {"decimal": "decimal(38,0)", "date": "date", "timestamp-millis": "timestamp", "enum": "string"}
@@ -450,7 +458,7 @@ def test_depth_of_records_has_a_limit() -> None:
 
     within = DEPTH // 2 - 1  # a union and a record for each
     found = landed(table(LIST, [column("id", "bigint")]), [chain(within), chain(100_000), chain(3)])
-    assert errors(found) == {1: f"it is nested more than {DEPTH} deep"}
+    assert errors(found) == {1: f"it has more than {DEPTH} nested levels"}
     assert found.table["k_offset"].to_pylist() == [0, 2]
 
 
@@ -466,7 +474,7 @@ def test_a_large_array_takes_no_time_of_others() -> None:
     numbers = zigzag(2) + zigzag(0) + zigzag(1_000_000) + zigzag(300) * 1_000_000 + zigzag(0)
     columns = [column("id", "bigint"), column("n", "array<bigint>")]
     found = landed(table(schema, columns), [hostile, numbers, blocks, zigzag(3) + empty])
-    reason = "it takes over 100,000 steps to read what stands in its arrays, maps, unions and records"
+    reason = "its arrays, maps, unions and records need more than 100,000 steps to read"
     assert errors(found) == {0: reason, 2: reason}
     assert found.table["id"].to_pylist() == [2, 3]
     assert len(found.table["n"][0].as_py()) == 1_000_000
@@ -479,7 +487,7 @@ def test_records_that_double_at_each_level_end_soon() -> None:
         inner = [{"name": "a", "type": within}, {"name": "b", "type": f"A{level}"}]
         within = {"type": "record", "name": f"A{level + 1}", "fields": inner}
     of = table(record(("x", "int"), ("a", within)), [column("x", "int")])
-    reason = "it takes over 100,000 steps to read what stands in its arrays, maps, unions and records"
+    reason = "its arrays, maps, unions and records need more than 100,000 steps to read"
     assert errors(landed(of, [zigzag(1), b""])) == {0: reason, 1: "it ends too early"}
     branches = [{"name": name, "type": ["null", "T"]} for name in "lr"]
     tree = {"type": "record", "name": "T", "fields": branches}
@@ -506,10 +514,10 @@ def test_numbers_are_judged_by_their_columns() -> None:
     found = landed(table(schema, columns), values)
     assert found.table["m"].to_pylist() == [Decimal("999.00")]
     assert errors(found) == {
-        1: "x isn't a value of type tinyint",
-        2: "d isn't a value of type double",
-        3: "d isn't a value of type double",
-        4: "m isn't a value of type decimal(5,2)",
+        1: "x is not a value of type tinyint",
+        2: "d is not a value of type double",
+        3: "d is not a value of type double",
+        4: "m is not a value of type decimal(5,2)",
     }
 
 
@@ -534,7 +542,7 @@ def test_times_are_of_their_zone() -> None:
     assert found.table.select(["local", "text", "instant", "epoch", "again"]).to_pylist() == [
         {"local": moment, "text": moment, "instant": moment, "epoch": moment, "again": gap}
     ]
-    assert errors(found) == {1: "text isn't a value of type timestamp"}
+    assert errors(found) == {1: "text is not a value of type timestamp"}
 
 
 def test_tombstones_and_other_origins() -> None:
@@ -568,35 +576,51 @@ REFUSED = {
         column("x", "bigint"),
         "lake.yml: a.b.schema: cannot read none.avsc: No such file or directory.",
     ),
-    "no JSON": ("{x", column("x", "bigint"), "lake.yml: a.b.schema: it isn't JSON: Expecting property name"),
+    "no JSON": ("{x", column("x", "bigint"), "lake.yml: a.b.schema: it is not JSON: Expecting property name"),
     "no record": (
         {"type": "array", "items": "long"},
         column("x", "bigint"),
-        "it is a schema of array, not of a record.",
+        "it is the schema of array, not of a record.",
     ),
-    "unknown type": (record(("x", "lung")), column("x", "bigint"), "it has no type lung."),
+    "unknown type": (
+        record(("x", "lung")),
+        column("x", "bigint"),
+        ("it refers to the type lung, which does not exist."),
+    ),
     "no such field": (
         record(("delay", "long")),
         column("dely", "bigint"),
         "the schema has no field dely; did you mean delay?."[:-1],
     ),
-    "double": (record(("x", "double")), column("x", "bigint"), "cannot read x: double isn't bigint."),
-    "long": (record(("x", "long")), column("x", "double"), "cannot read x: long isn't double."),
-    "string": (record(("x", "string")), column("x", "bigint"), "cannot read x: string isn't bigint."),
+    "double": (
+        record(("x", "double")),
+        column("x", "bigint"),
+        "cannot read x: double does not fit the column type bigint.",
+    ),
+    "long": (
+        record(("x", "long")),
+        column("x", "double"),
+        "cannot read x: long does not fit the column type double.",
+    ),
+    "string": (
+        record(("x", "string")),
+        column("x", "bigint"),
+        ("cannot read x: string does not fit the column type bigint."),
+    ),
     "union": (
         record(("x", ["long", "string"])),
         column("x", "bigint"),
-        ": union of long, string isn't bigint.",
+        ": union of long, string does not fit the column type bigint.",
     ),
     "record": (
         record(("x", record() | {"name": "S"})),
         column("x", "string"),
-        "cannot read x: record S isn't string.",
+        "cannot read x: record S does not fit the column type string.",
     ),
     "map": (
         record(("x", {"type": "map", "values": "long"})),
         column("x", "array<bigint>"),
-        ": map isn't array<bigint>.",
+        ": map does not fit the column type array<bigint>.",
     ),
     "below a scalar": (
         record(("x", "long")),
@@ -606,27 +630,27 @@ REFUSED = {
     "no unit": (
         record(("x", "long")),
         column("x", "timestamp"),
-        ": long isn't timestamp; declare its unit.",
+        ": long does not fit the column type timestamp; declare its unit.",
     ),
     "scale": (
         record(("x", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 4})),
         column("x", "decimal(9,2)"),
-        ": bytes (decimal) isn't decimal(9,2).",
+        ": bytes (decimal) does not fit the column type decimal(9,2).",
     ),
     "itself": (
         LIST | {"fields": [{"name": "x", "type": "R"}]},
         column("x", "bigint"),
-        "the record R holds itself, without an end.",
+        "the record R contains itself without an end.",
     ),
     "no bytes": (
         record(("x", {"type": "array", "items": "null"})),
         column("x", "array<bigint>"),
-        "takes no bytes, so nothing limits",
+        "have a size of 0 bytes",
     ),
     "twice": (
         record(("x", "long"), ("x", "long")),
         column("x", "bigint"),
-        "the field x of R is there twice.",
+        "the record R has the field x twice.",
     ),
 }
 
@@ -707,7 +731,7 @@ OTHERS = record(("x", "string"))
 def find(id_: int) -> avro_schema.RecordType:
     known = {1: FIRST, 2: SECOND, 3: OTHERS}
     if id_ not in known:
-        raise avro_schema.WrongSchema("the registry has none of this id")
+        raise avro_schema.WrongSchema("the registry has no schema with this id")
     return avro_schema.parse(json.dumps(known[id_]))
 
 
@@ -732,13 +756,13 @@ def test_each_record_is_read_by_its_writers_schema() -> None:
         {"k_offset": 1, "x": 2**40, "y": 0.5},
         {"k_offset": 8, "x": 8, "y": None},
     ]
-    unheaded = "it doesn't begin with 0 and a schema's id, as records with a registry do"
+    unheaded = "it does not begin with the byte 0 and a schema id, as records with a schema registry do"
     assert errors(found) == {
-        3: "schema 9: the registry has none of this id",
-        4: "schema 3: x: string isn't bigint",
+        3: "schema 9: the registry has no schema with this id",
+        4: "schema 3: x: string does not fit the column type bigint",
         5: unheaded,
         6: unheaded,
-        7: "there are bytes behind its end",
+        7: "more bytes follow after the end of the record",
         9: unheaded,
     }
 

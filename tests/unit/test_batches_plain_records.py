@@ -56,4 +56,4 @@ def test_health_mirror_and_batch_reading_need_no_numpy() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", WITHOUT_LIBRARIES], input=bytes(data), capture_output=True, check=True
     )
-    assert b"does not have the CRC that it tells" in ran.stdout
+    assert b"its CRC does not match" in ran.stdout

@@ -170,10 +170,10 @@ def test_stores_that_can_not_be_used(
     own, other = authority.issue("a").read_bytes(), authority.issue("b").read_bytes()
     key, certificate = own.split(b"-----BEGIN CERTIFICATE")
     certificate = b"-----BEGIN CERTIFICATE" + certificate
-    assert with_key_store(certificate) == "holds no private key."
-    assert with_key_store(key) == "holds no PEM certificate."
+    assert with_key_store(certificate) == "contains no private key."
+    assert with_key_store(key) == "contains no PEM certificate."
     assert with_key_store(other.split(b"-----BEGIN CERTIFICATE")[0] + certificate) == (
-        "has a key that is not that of its first certificate."
+        "contains a key that does not match its first certificate."
     )
     traditional = key.replace(b"BEGIN PRIVATE", b"BEGIN EC PRIVATE").replace(
         b"END PRIVATE", b"END EC PRIVATE"
@@ -181,11 +181,11 @@ def test_stores_that_can_not_be_used(
     assert "PKCS#8" in with_key_store(traditional + certificate)
     assert "damaged" in with_key_store(own.replace(b"CERTIFICATE-----\nMII", b"CERTIFICATE-----\nAAA", 1))
     encrypted = key.replace(b"PRIVATE KEY", b"ENCRYPTED PRIVATE KEY") + certificate
-    assert "there is no ssl.key.password" in with_key_store(encrypted)
+    assert "ssl.key.password is not set" in with_key_store(encrypted)
 
     (tmp_path / "store.pem").unlink()
     _, [fault] = doctor(setting("producer.ssl.keystore.location", str(tmp_path / "store.pem")))
-    assert fault.endswith("store.pem of the block producer. can't be read: No such file or directory.")
+    assert fault.endswith("store.pem of the block producer. cannot be read: No such file or directory.")
 
 
 def test_an_expired_certificate_is_named(doctor: Doctor, authority: Authority) -> None:
@@ -194,7 +194,7 @@ def test_an_expired_certificate_is_named(doctor: Doctor, authority: Authority) -
     assert code == 1
     assert "the certificate of CN=old in the key store" in fault
     assert " expired at 20" in fault
-    assert fault.endswith("renew it and restart the worker.")
+    assert fault.endswith("renew the certificate and restart the worker.")
 
 
 def test_stores_of_rest_are_opened_as_java_does(doctor: Doctor, sound: Path) -> None:
@@ -213,13 +213,15 @@ def test_stores_of_rest_are_opened_as_java_does(doctor: Doctor, sound: Path) -> 
 
     assert opened(keystore_password=right, truststore_password=right) == []
     [fault] = opened(keystore_password=wrong)
-    assert "rest.p12 of REST is not opened by its password (" in fault
+    assert "rest.p12 of REST cannot be opened with its password (" in fault
     assert wrong not in fault
     keys, trusted = str(sound.parent / "rest.p12"), str(sound.parent / "trust.p12")
     [fault] = opened(truststore_password=right, truststore_location=keys)
-    assert "rest.p12 of REST holds no certificate that Java sees; make it with keytool" in fault
+    assert (
+        "rest.p12 of REST contains no certificate that Java can find; create the store with keytool"
+    ) in fault
     [fault] = opened(keystore_password=right, keystore_location=trusted)
-    assert "trust.p12 of REST holds no private key" in fault
+    assert "trust.p12 of REST contains no private key" in fault
 
 
 def test_wrong_keystore_password_from_file_provider_is_found(doctor: Doctor, tmp_path: Path) -> None:
@@ -227,18 +229,21 @@ def test_wrong_keystore_password_from_file_provider_is_found(doctor: Doctor, tmp
     secrets.write_text("wrong=x")
     code, [fault] = doctor(setting(f"{REST}keystore.password", f"${{file:{secrets}:wrong}}"))
     assert code == 1
-    assert "is not opened by its password" in fault
+    assert "cannot be opened with its password" in fault
 
 
 @pytest.mark.parametrize(
     ("edit", "sentence"),
     [
-        (setting("listeners", "http://:8083"), "REST is available at http://:8083 without TLS"),
+        (setting("listeners", "http://:8083"), "the REST API is available at http://:8083 without TLS"),
         (
             setting("listeners", "https://0.0.0.0:8083"),
-            "REST at https://0.0.0.0:8083 accepts every certificate of the authorities in its trust store",
+            (
+                "the REST API at https://0.0.0.0:8083 accepts every certificate of the authorities in its "
+                "trust store"
+            ),
         ),
-        (without("listeners="), "REST is available at http://:8083 without TLS"),
+        (without("listeners="), "the REST API is available at http://:8083 without TLS"),
         (
             setting("admin.listeners", "http://connect.example.com:1"),
             "set admin.listeners=https://connect.example.com:1 and admin.listeners.https.ssl.*.",
@@ -250,19 +255,19 @@ def test_wrong_keystore_password_from_file_provider_is_found(doctor: Doctor, tmp
         (without("group.id"), "group.id is not set"),
         (
             setting("producer.security.protocol", "TLS"),
-            "the block producer. has producer.security.protocol=TLS, which Kafka does not define",
+            "the block producer. has producer.security.protocol=TLS, which does not exist in Kafka",
         ),
         (
             setting("listeners.https.ssl.client.auth", "requested"),
-            "REST accepts every client, because its ssl.client.auth is requested",
+            "the REST API accepts every client, because ssl.client.auth is requested",
         ),
         (
             without("listeners.https.ssl.client.auth"),
-            "REST accepts every client, because its ssl.client.auth is none",
+            "the REST API accepts every client, because ssl.client.auth is none",
         ),
-        (without("listeners.https.ssl.truststore"), "REST has no trust store"),
-        (setting(f"{REST}keystore.type", "PEM"), "REST cannot use a PEM key store"),
-        (setting("plugin.path", "/nowhere/at/all"), "/nowhere/at/all of plugin.path can't be read (No such"),
+        (without("listeners.https.ssl.truststore"), "the REST listener has no trust store"),
+        (setting(f"{REST}keystore.type", "PEM"), "the REST listener cannot use a PEM key store"),
+        (setting("plugin.path", "/nowhere/at/all"), "/nowhere/at/all of plugin.path cannot be read (No such"),
         (without("plugin.path"), "plugin.path is not set"),
         (
             setting("config.storage.replication.factor", "1"),
@@ -272,7 +277,7 @@ def test_wrong_keystore_password_from_file_provider_is_found(doctor: Doctor, tmp
         (setting("status.storage.topic", "connect-configs"), "use the same topic connect-configs"),
         (
             setting("producer.ssl.endpoint.identification.algorithm", ""),
-            "the block producer. does not check the names of the brokers",
+            "the block producer. does not compare the host names of the brokers",
         ),
     ],
 )
@@ -304,12 +309,12 @@ SINK = {
         (
             None,
             {"consumer.override.ssl.keystore.location": "/gone"},
-            ["/gone of the block consumer.override. can't"],
+            ["/gone of the block consumer.override. cannot"],
         ),
         (
             setting("connector.client.config.override.policy", "None"),
             {"producer.override.acks": "1"},
-            ["sink overrides producer.override.acks, which the policy None of FILE refuses"],
+            ["sink overrides producer.override.acks, which the policy None of FILE rejects"],
         ),
         (
             setting("connector.client.config.override.policy", "Principal"),
@@ -319,14 +324,14 @@ SINK = {
         (
             setting("connector.client.config.override.policy", "Allowlist"),
             {"producer.override.acks": "1"},
-            ["sink overrides producer.override.acks, which the policy Allowlist of FILE refuses"],
+            ["sink overrides producer.override.acks, which the policy Allowlist of FILE rejects"],
         ),
-        (None, {"errors.tolerance": "none"}, ["sink stops at the first bad record"]),
-        (None, {"errors.deadletterqueue.topic.name": ""}, ["sink drops bad records silently"]),
+        (None, {"errors.tolerance": "none"}, ["sink stops at the first record"]),
+        (None, {"errors.deadletterqueue.topic.name": ""}, ["sink silently drops records"]),
         (
             None,
             {"errors.deadletterqueue.context.headers.enable": "false"},
-            ["cannot be replayed; set errors."],
+            ["cannot be sent back; set errors."],
         ),
     ],
 )

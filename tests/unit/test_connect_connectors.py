@@ -48,7 +48,7 @@ def test_values_are_what_connect_takes() -> None:
         ([{"name": "a"}, {"name": "a"}], "a is declared twice"),
         (
             [{"name": "a", "config": {"connector.class": "X", "name": "b"}}],
-            "the name in the configuration of a is b",
+            "the configuration of a contains another name, b",
         ),
     ],
 )
@@ -111,7 +111,7 @@ def test_absent_connector_without_configuration_is_refused() -> None:
 )
 def test_a_connector_is_waited_for_with_every_task(state: str, states: list[str], missing: str) -> None:
     assert connectors.waiting_for(declared(state), actual(*states)["sink"]) == missing
-    assert connectors.waiting_for(declared(state), None) == "is not there yet"
+    assert connectors.waiting_for(declared(state), None) == "does not exist yet"
 
 
 def test_tasks_that_failed_alike_are_told_once() -> None:
@@ -125,7 +125,7 @@ def test_tasks_that_failed_alike_are_told_once() -> None:
 def test_authorization_failure_names_remedy() -> None:
     trace = "java.X: no\nCaused by: org.apache.kafka.common.errors.TopicAuthorizationException: [seats]"
     [connector] = actual("RUNNING", "FAILED", trace=trace).values()
-    assert "run playbooks/kafka.yml, which has both. Java says: java.X: no" in connectors.failures(connector)
+    assert "Error of Connect: java.X: no" in connectors.failures(connector)
 
 
 def validation(*known: str, errors: Mapping[str, list[str]] | None = None) -> Validation:
@@ -160,7 +160,7 @@ def test_errors_have_no_secrets() -> None:
         f"[connector-config-invalid] Connector sink: client.secret: Invalid value {MASK} for it.",
         f"[connector-config-invalid] Connector sink: hosts: Invalid value http+x://a:{MASK}@b for it.",
         "[connector-config-invalid] Connector sink: topics: Invalid value flights.",
-        "[connector-config-invalid] Connector sink: url: what x${file:/s:k} stands for is refused.",
+        "[connector-config-invalid] Connector sink: url: the value of x${file:/s:k} is not accepted.",
     ]
     for key, refused in zip(("client.secret", "hosts", "jdbc", "my.password"), found[4:], strict=True):
         assert refused.startswith(f"[connector-secret-plain] Connector sink: {key} ")
@@ -202,11 +202,11 @@ def test_keys_that_nobody_knows_are_named() -> None:
     known = validation(*CONFIG, "errors.tolerance", "tasks.max")
     extra = {"task.max": "1", "errors.tolerence": "all", "hibernate.x": "y", "value.converter.a": "b"}
     extra |= {"transforms.a.b": "c", "consumer.override.d": "e"}
-    nobody = "isn't a setting that Connect knows;"
+    nobody = "Connector sink: neither Connect nor the plugin lists the setting"
     assert connectors.unknown(declared(config=CONFIG | extra), known) == [
-        f"Connector sink: errors.tolerence {nobody} did you mean errors.tolerance?",
-        f"Connector sink: hibernate.x {nobody} see that the plugin reads it.",
-        f"Connector sink: task.max {nobody} did you mean tasks.max?",
+        f"{nobody} errors.tolerence; did you mean errors.tolerance?",
+        f"{nobody} hibernate.x; check that the plugin uses this setting.",
+        f"{nobody} task.max; did you mean tasks.max?",
     ]
 
 

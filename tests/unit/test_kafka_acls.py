@@ -75,15 +75,18 @@ def test_an_entry_is_one_acl_for_each_operation() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"principal": "User:x"}, "without 'User:'"),
-        ({"principal": ""}, "without 'User:'"),
-        ({"resource": "topics"}, "known are topic, group, cluster, transactional_id"),
+        ({"principal": "User:x"}, "a principal that does not begin with 'User:'"),
+        ({"principal": ""}, "a principal that does not begin with 'User:'"),
+        ({"resource": "topics"}, "unknown resource type; use topic, group, cluster, transactional_id"),
         ({"resource": "cluster"}, "must have the name kafka-cluster"),
-        ({"pattern": "regex"}, "has pattern regex"),
+        ({"pattern": "regex"}, "has the unknown pattern type regex"),
         ({"name": ""}, "has no name"),
         ({"operations": []}, "has no operations"),
-        ({"operations": ["read", "idempotent_write"]}, "has operation idempotent_write; known for a topic"),
-        ({"operations": ["Read"]}, "has operation Read"),
+        (
+            {"operations": ["read", "idempotent_write"]},
+            ("has the unknown operation idempotent_write; the operations of a topic"),
+        ),
+        ({"operations": ["Read"]}, "has the unknown operation Read"),
     ],
 )
 def test_a_wrong_entry_is_refused_in_a_sentence(wrong: dict[str, object], said: str) -> None:

@@ -50,7 +50,7 @@ def test_setup_timeout_of_a_broker_is_understood() -> None:
     )
     logger.log(logging.WARNING, "%s [%s] %s", "REQTMOUT", "rdkafka#consumer-1", "[thrd:main]: 1 timed out")
     [error] = errors
-    assert addresses.unreachable(error.str()) == (2, "127.0.0.1:9092", "there is no answer in time")
+    assert addresses.unreachable(error.str()) == (2, "127.0.0.1:9092", "the connection timed out")
 
 
 def test_other_lines_of_the_log_are_passed_on(caplog: pytest.LogCaptureFixture) -> None:

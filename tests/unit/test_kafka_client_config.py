@@ -134,8 +134,14 @@ def test_the_password_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("ssl.keystore.location=a.jks", "a JKS keystore can't be used; give PEM and ssl.keystore.type=PEM."),
-        ("ssl.truststore.location=a\nssl.truststore.type=PKCS12", "a PKCS12 truststore can't be used"),
+        (
+            "ssl.keystore.location=a.jks",
+            ("a keystore of type JKS cannot be used; use a PEM file, and set ssl.keystore.type=PEM."),
+        ),
+        (
+            "ssl.truststore.location=a\nssl.truststore.type=PKCS12",
+            ("a truststore of type PKCS12 cannot be used"),
+        ),
         ("request.timeout.ms=soon", "request.timeout.ms must be a number of milliseconds"),
         ("request.timeout.ms=-1", "request.timeout.ms must be a number of milliseconds"),
         (
@@ -153,11 +159,14 @@ def test_the_password_is_not_shown() -> None:
         ("ssl.truststore.type=PEM\nssl.truststore.certificates=a", "ssl.truststore.certificates is not PEM"),
         (
             "security.protocol=TLS",
-            "security.protocol=TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.",
+            "security.protocol=TLS is not valid; use PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.",
         ),
-        ("security.protocol=SASL_SSL", "sasl.mechanism= is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512."),
-        (f"{SASL}GSSAPI", "sasl.mechanism=GSSAPI is none of PLAIN"),
-        (f"{SASL}PLAIN", "SASL takes a username and a password"),
+        (
+            "security.protocol=SASL_SSL",
+            ("sasl.mechanism= is not valid; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512."),
+        ),
+        (f"{SASL}GSSAPI", "sasl.mechanism=GSSAPI is not valid; use PLAIN"),
+        (f"{SASL}PLAIN", "SASL needs a username and a password"),
         (
             f"{SASL}PLAIN\n{JAAS}scram.ScramLoginModule required;",
             "must be org.apache.kafka.common.security.plain.",
@@ -165,7 +174,7 @@ def test_the_password_is_not_shown() -> None:
         (f"{SASL}PLAIN\n{JAAS}plain.PlainLoginModule required username=a;", "must be org"),
         (f'{SASL}PLAIN\n{JAAS}plain.PlainLoginModule required username="a";', "a username and a password"),
         ("ssl.endpoint.identification.algorithm=ldap", "must be https or empty"),
-        ("ssl.key.location=a", "only of use together"),
+        ("ssl.key.location=a", "set ssl.certificate.location and ssl.key.location together"),
     ],
 )
 def test_refusals_name_the_file(text: str, sentence: str) -> None:
@@ -206,13 +215,16 @@ def test_unusable_key_is_refused_before_connecting(tmp_path: Path) -> None:
     assert loaded(own).key == str(own)
     assert loaded(sealed, "ssl.key.password=open sesame").key == str(sealed)
     for wrong, why in (
-        ((other,), "the key is another certificate's"),
-        ((sealed,), "it wants a password"),
-        ((sealed, "ssl.key.password=open barley"), "its password is wrong, or a file is damaged"),
+        ((other,), "the key does not match the certificate"),
+        ((sealed,), "the key needs a password; set ssl.key.password"),
+        (
+            (sealed, "ssl.key.password=open barley"),
+            ("the password of the key is wrong, or one of the files is damaged"),
+        ),
     ):
         with pytest.raises(Refused) as refused:
             loaded(*wrong)
-        assert str(refused.value) == f"The key {wrong[0]} can't be used with {own} ({file}): {why}."
+        assert str(refused.value) == f"The key {wrong[0]} cannot be used with {own} ({file}): {why}."
 
 
 def test_settings_of_kafkas_tools_are_used(tmp_path: Path) -> None:
@@ -233,7 +245,7 @@ def test_unused_properties_are_reported_and_ignored(
     assert load(file) == ClientConfig()
     said = capsys.readouterr().err
     assert printed(said) == ["client-property-ignored"] * 3
-    assert "security.protcol is not used: did you mean security.protocol?" in said
+    assert "does not use the property security.protcol: did you mean security.protocol?" in said
     assert "hidden" not in said
 
 

@@ -16,7 +16,7 @@ from aqueduct.kafka.client_errors import reaching
         (["Handshake failed: wrong CA", "Connection timed out"], "Handshake failed: wrong CA"),
         (["Connection timed out", "Handshake failed: wrong CA"], "Handshake failed: wrong CA"),
         (["Connection refused", "Handshake failed: wrong CA"], "Handshake failed: wrong CA"),
-        (["Connection timed out"], "no answer in time"),
+        (["Connection timed out"], "the connection timed out"),
     ],
 )
 def test_timed_out_attempt_does_not_hide_real_error(attempts: list[str], told: str) -> None:

@@ -56,7 +56,7 @@ def test_unavailability_by_design_is_named_but_no_obstacle(replicas: tuple[int, 
     state = with_partition(set(replicas), replicas)
     [sentence] = rolling.unavailable_by_design(state, {"t": minimum}, 1)
     assert "1 topic on broker 1" in sentence
-    assert ": t;" in sentence
+    assert ": t." in sentence
     assert rolling.obstacles(state, {"t": minimum}, 1) == []
     elsewhere = 4
     assert rolling.unavailable_by_design(state, {"t": minimum}, elsewhere) == []
@@ -158,7 +158,7 @@ def test_each_problem_of_a_cluster_has_its_sentence() -> None:
     assert cluster.cluster_problems(state) == [
         "1 partition is without a leader: a-0.",
         "2 partitions are under-replicated: a-1, b-0.",
-        "Broker 2 is registered but fenced: it starts, or can't reach the controller.",
+        "Broker 2 is registered but fenced: the broker is starting, or it cannot reach the controller.",
         "Controller 2 does not follow the metadata log; the active controller is 1.",
     ]
     assert cluster.registration_problems(state, 3) == [

@@ -80,5 +80,5 @@ def test_link_ends_stop_cleanly_while_broker_is_silent(
     downstream.run(
         options.build(Downstream, None, {}, common | receiving, pytest.fail), stopping, pytest.fail
     )
-    said = {record.name for record in caplog.records if "did not answer any more" in record.message}
+    said = {record.name for record in caplog.records if "stopped answering" in record.message}
     assert said == {upstream.__name__, downstream.__name__}

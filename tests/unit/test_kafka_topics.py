@@ -160,9 +160,9 @@ def test_all_declaration_mistakes_are_named_at_once() -> None:
         topics.parse(entries)
     said = str(refused.value).split("; ")
     for mistake in (
-        "'with space' isn't",
-        "'..' isn't",
-        f"'{'x' * 250}' isn't",
+        "'with space' is not",
+        "'..' is not",
+        f"'{'x' * 250}' is not",
         "twice is declared twice",
         "none has partitions: 0",
         "factor has replication_factor: 0",

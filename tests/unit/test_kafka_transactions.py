@@ -193,7 +193,7 @@ def test_the_finding_has_the_facts_and_the_remedy() -> None:
         "Run `aqueduct transactions abort --topic orders --partition 1 --start-offset 120`."
     )
     committed = transactions.hanging_sentence(replace(HANGING, decision=COMMITTED))
-    assert "committed it at 2025-11-26T16:00:00.500Z" in committed
+    assert "committed the transaction at 2025-11-26T16:00:00.500Z" in committed
     assert "`aqueduct transactions commit --topic orders " in committed
     unread = transactions.hanging_sentence(replace(HANGING, decisions_read=False))
     assert "may not read __transaction_state" in unread
@@ -205,11 +205,11 @@ def test_a_coordinator_that_is_late_is_reported() -> None:
     )
     soon = KNOWN.end_time + transactions.OVERDUE_MILLISECONDS
     unknown = (
-        "[transaction-search-incomplete] Whether transactions hang on t-0 is not known: the coordinators do "
-        "not answer."
+        "[transaction-search-incomplete] It is unknown whether t-0 has hanging transactions: the "
+        "coordinators do not answer."
     )
     assert transactions.findings(found, soon) == [unknown]
     late, last = transactions.findings(found, soon + 1)
     assert "shop on orders-1 is in state Ongoing" in late
-    assert "restart it" in late
+    assert "restart" in late
     assert last == unknown

@@ -54,7 +54,7 @@ def test_a_row_is_read_whatever_stands_beside_it(records: list[list[str] | bytes
 def test_quotes_are_those_of_a_row_or_text() -> None:
     values = [b'"a"b;c;d', b'"a;b"c;d;e', b'"a"b"c";d;e', b'"a" ;b;c', b'"a;b;c', b'5" wide;7";c"']
     read = READER.read(pa.array(values, pa.binary()))
-    assert [fault.reason for fault in read.faults] == ["its quotes aren't those of a row"] * 5
+    assert [fault.reason for fault in read.faults] == ["its quotes do not match the format of a row"] * 5
     assert read.table.to_pylist() == [{"a": '5" wide', "b": '7"', "c": 'c"'}]
 
 
@@ -122,7 +122,7 @@ def test_without_a_header_columns_are_in_order() -> None:
     rows = landed([b"1,x\r\n", None, b"2", b"3,y,z"], columns)
     assert rows.table.select(["a", "k", "b"]).to_pylist() == [{"a": 1, "k": "k", "b": "x"}]
     assert (rows.bad.column("k_offset").to_pylist(), rows.tombstones) == ([2, 3], 1)
-    assert set(rows.bad.column("error").to_pylist()) == {"it isn't one row of 2 fields"}
+    assert set(rows.bad.column("error").to_pylist()) == {"it is not one row with 2 fields"}
 
 
 @pytest.mark.parametrize(

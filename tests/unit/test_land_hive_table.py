@@ -126,7 +126,7 @@ def test_partitions_are_the_folders_of_live_files() -> None:
         ({"location": "hdfs://names:8020/lake/other"}, "its location is hdfs://names:8020/lake/other"),
         ({"kind": "VIRTUAL_VIEW"}, "it is a virtual view"),
         ({"kind": "MANAGED_TABLE"}, "it is a managed table"),
-        ({"input": "org.apache.hadoop.mapred.TextInputFormat"}, "not as ORC"),
+        ({"input": "org.apache.hadoop.mapred.TextInputFormat"}, "not ORC"),
         ({"partitions": ()}, "it is partitioned by nothing, not by day string"),
         (
             {"partitions": (HiveColumn("day", "date", ""),)},

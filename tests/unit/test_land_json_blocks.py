@@ -167,30 +167,34 @@ REASONS: dict[str, tuple[bytes, pa.DataType, str]] = {
         pa.struct([("b", pa.int64())]),
         "a.b is of type string, not number",
     ),
-    "twice": (b'{"a":1,"a":2}', pa.int64(), "a is there twice"),
+    "twice": (b'{"a":1,"a":2}', pa.int64(), "a exists twice"),
     "a large number": (
         b'{"a":%s}' % (b"1" * 5000),
         pa.int64(),
-        f"{'1' * 100} isn't a value of type int64",
+        f"{'1' * 100} is not a value of type int64",
     ),
-    "too many digits": (b'{"a":%s}' % (b"1" * 5000), DECIMAL, f"{'1' * 100} doesn't fit a decimal's digits"),
-    "too many places": (b'{"a":1.234}', DECIMAL, "1.234 doesn't fit a decimal's digits"),
-    "no decimal": (b'{"a":"x\\ny"}', DECIMAL, "x\ny isn't a value of type decimal"),
-    "no text": (b'{"a":""}', DECIMAL, "empty text isn't a value of type decimal"),
+    "too many digits": (
+        b'{"a":%s}' % (b"1" * 5000),
+        DECIMAL,
+        (f"{'1' * 100} has too many digits for the decimal column"),
+    ),
+    "too many places": (b'{"a":1.234}', DECIMAL, "1.234 has too many digits for the decimal column"),
+    "no decimal": (b'{"a":"x\\ny"}', DECIMAL, "x\ny is not a value of type decimal"),
+    "no text": (b'{"a":""}', DECIMAL, "empty text is not a value of type decimal"),
     "a long text": (
         b'{"a":"%s"}' % (b"xy" * 5000),
         DECIMAL,
-        f"{'xy' * 50} isn't a value of type decimal",
+        f"{'xy' * 50} is not a value of type decimal",
     ),
     "text as Arrow's": (
         b'{"a":"Column(/b) changed from number to string in row 8"}',
         DECIMAL,
-        "Column(/b) changed from number to string in row 8 isn't a value of type decimal",
+        "Column(/b) changed from number to string in row 8 is not a value of type decimal",
     ),
     "no JSON": (
         b'{"a" 1}',
         pa.int64(),
-        "it isn't JSON: Missing a colon after a name of object member",
+        "it is not JSON: Missing a colon after a name of object member",
     ),
 }
 
@@ -221,5 +225,5 @@ def test_cost_of_a_reason_is_linear(case: str) -> None:
     text = HOSTILE_TEXTS[case] * (2**20 // len(HOSTILE_TEXTS[case]))
     values = [b"{}", b'{"a":"%s"}' % text.encode(), b'{"a":"1"}']
     read = JsonReader(pa.schema([("a", DECIMAL)])).read(pa.array(values, pa.binary()))
-    reason = f"{text[:100]} isn't a value of type decimal"
+    reason = f"{text[:100]} is not a value of type decimal"
     assert [(fault.index, fault.reason) for fault in read.faults] == [(1, reason)]

@@ -56,7 +56,7 @@ def test_what_is_no_commit_is_named(data: bytes) -> None:
 def test_a_commit_of_another_name_is_named() -> None:
     with raises(Failed, "landing-log-damaged") as damaged:
         log.loads(log.dumps(FIRST), 2, "there")
-    assert "there is the commit 1" in str(damaged.value)
+    assert "contains the commit 1" in str(damaged.value)
 
 
 def test_what_commits_come_to() -> None:
@@ -181,7 +181,7 @@ def test_a_field_that_is_absent_is_refused() -> None:
 @pytest.mark.parametrize(
     ("wrong", "fact"),
     [
-        (replace(SECOND, number=3), "commit 3 follows 1 "),
+        (replace(SECOND, number=3), "commit 3 follows the commit 1 "),
         (replace(SECOND, positions=Step({"t": {"0": 10}}, {"t": {"0": 12}})), "commit 2 "),
         (replace(SECOND, added=(FILE,)), FILE.path),
         (replace(SECOND, removed=("3.orc",)), "3.orc"),

@@ -91,7 +91,7 @@ def test_nanoseconds_with_and_without_zeros() -> None:
 def test_the_fault_of_the_cpp_writer_is_found() -> None:
     """A later pyarrow may write what readers expect, and then nothing needs to be written anew."""
     assert orc_times.fault(written(pa.table({"at": times([-1_500_000])})), rows=1, iceberg=False) == (
-        "at has a time whose nanoseconds Hive's and Spark's readers refuse"
+        "at has a time whose nanoseconds the readers of Hive and Spark reject"
     )
     of_list = pa.table({"all": pa.array([[0, -1_500_000]]).cast(pa.list_(pa.timestamp("us")))})
     assert orc_times.fault(written(of_list), rows=1, iceberg=True).startswith(
@@ -101,17 +101,19 @@ def test_the_fault_of_the_cpp_writer_is_found() -> None:
     assert orc_times.fault(early, rows=1, iceberg=False).startswith("day has days before 1582-10-15")
     assert orc_times.fault(early, rows=1, iceberg=True) == ""
     assert orc_times.fault(memoryview(b"ORC" * 9), rows=1, iceberg=False).startswith(
-        "it isn't laid out as ORC"
+        "it is not a valid ORC file"
     )
 
 
 def test_more_values_than_rows_are_a_fault() -> None:
     table = pa.table({"day": pa.array([5] * 400_000, pa.int32()).view(pa.date32())})
     assert orc_times.fault(written(table), rows=400_000, iceberg=True) == ""
-    assert orc_times.fault(written(table), rows=399_999, iceberg=True).startswith("it isn't laid out as ORC")
+    assert orc_times.fault(written(table), rows=399_999, iceberg=True).startswith(
+        "it is not a valid ORC file"
+    )
     of_list = pa.table({"all": pa.array([[5] * 400_000], pa.list_(pa.int32())).cast(pa.list_(pa.date32()))})
     assert orc_times.fault(written(of_list), rows=400, iceberg=True) == ""
-    assert orc_times.fault(written(of_list), rows=1, iceberg=True).startswith("it isn't laid out as ORC")
+    assert orc_times.fault(written(of_list), rows=1, iceberg=True).startswith("it is not a valid ORC file")
 
 
 @pytest.mark.parametrize("shape", SHAPES)

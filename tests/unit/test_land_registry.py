@@ -99,7 +99,7 @@ def test_unknown_schema_ids_are_rejected_after_few_requests(served: Registry) ->
     assert read.table.num_rows == 1_000
     assert len(read.faults) == len(invented)
     reasons = {each.reason.partition(",")[0] for each in read.faults}
-    assert "its schema was not asked for" in reasons
+    assert "its schema was not requested" in reasons
     assert len(reasons) == MOST_UNKNOWN + 1
 
 
@@ -124,7 +124,7 @@ def test_requests_for_valid_schema_ids_are_limited(served: Registry) -> None:
         read = reader(served).read(pa.array([*map(written, ids)], pa.binary()))
         assert len(served.asked) == task * MOST_REQUESTS
         assert read.table.num_rows == task * MOST_REQUESTS
-        assert {fault.reason.partition(",")[0] for fault in read.faults} == {"its schema was not asked for"}
+        assert {fault.reason.partition(",")[0] for fault in read.faults} == {"its schema was not requested"}
 
 
 def test_references_of_schemas_count_as_requests(served: Registry) -> None:
@@ -139,7 +139,7 @@ def test_references_of_schemas_count_as_requests(served: Registry) -> None:
     assert len(served.asked) == MOST_REQUESTS
     assert read.table.num_rows == 2
     assert len(read.faults) == 8
-    assert {fault.reason.partition(",")[0] for fault in read.faults} == {"its schema was not asked for"}
+    assert {fault.reason.partition(",")[0] for fault in read.faults} == {"its schema was not requested"}
 
 
 def large(id_: int) -> dict[str, Any]:
@@ -429,4 +429,4 @@ def test_apicurio_is_unavailable_while_reading_its_journal(
     served.ready = [503] * 1000
     with raises(RegistryAway, "schema-registry-unreachable") as away:
         registry.schema(apicurio, 8)
-    assert "/health/ready answers 503" in str(away.value)
+    assert "/health/ready answers with status 503" in str(away.value)

@@ -36,9 +36,9 @@ def status(staged: int, dead: int) -> TableStatus:
 
 def test_status_shows_staged_and_abandoned_bytes() -> None:
     assert "taged" not in status_text([status(0, 0)])
-    assert status_text([status(2_000_000, 0)]).endswith("\n  Staged, and not committed: 2.0 MB.")
+    assert status_text([status(2_000_000, 0)]).endswith("\n  Uncommitted files of runs: 2.0 MB.")
     told = status_text([status(2_000_000, 1_500_000)])
-    assert "2.0 MB; 1.5 MB of it by runs that were killed, which land compact removes." in told
+    assert "2.0 MB; 1.5 MB of this is from killed runs" in told
     [reported] = status_report([status(2, 1)])["tables"]
     assert (reported["staged"], reported["dead"]) == (2, 1)
 
@@ -54,7 +54,9 @@ def test_absent_declared_topics_make_status_incomplete() -> None:
 
 def test_compaction_reports_removed_data_of_killed_runs() -> None:
     done = CompactedTable(table="a.b", landed=True, buried=1_500_000)
-    assert compacted_text([done]) == "a.b: no small files to join; 1.5 MB went that killed runs had staged."
+    assert compacted_text([done]) == (
+        "a.b: no small files to join; removed 1.5 MB of uncommitted files of killed runs."
+    )
     [told] = compacted_report([done])["tables"]
     assert told["buried"] == 1_500_000
 
@@ -62,7 +64,10 @@ def test_compaction_reports_removed_data_of_killed_runs() -> None:
 def test_unopened_batches_make_landing_incomplete() -> None:
     """The output has some of them, the report has all."""
     skipped = [
-        UnopenedRange(range=Range("flights", 0, 10 * number, 10 * number + 3), why="it unpacks to too much")
+        UnopenedRange(
+            range=Range("flights", 0, 10 * number, 10 * number + 3),
+            why=("it is too large after decompression"),
+        )
         for number in range(100)
     ]
     landed = LandedTable(table="a.b", commits=1, unopened=skipped)

@@ -158,7 +158,7 @@ def in_arrays(cases: Cases) -> Cases:
 
 
 # What a reason names: the path, or where Arrow does not tell it, the value.
-TOLD = ("a.c", "isn't a value of type", "doesn't fit a decimal's digits", "Number too big")
+TOLD = ("a.c", "is not a value of type", "has too many digits for the decimal column", "Number too big")
 
 
 @pytest.mark.parametrize("array", [False, True], ids=["scalar", "array"])
@@ -193,15 +193,15 @@ def is_json(text: bytes) -> bool:
 
 
 HOSTILE = {
-    "it isn't a JSON object": [b"", b" ", b"null", b"5", b'"x"', b"[]", b"\xff"],
+    "it is not a JSON object": [b"", b" ", b"null", b"5", b'"x"', b"[]", b"\xff"],
     "it begins with a byte order mark": [b"\xef\xbb\xbf{}"],
-    "it ends with a byte of zero": [b"{}\0"],
+    "it ends with a zero byte": [b"{}\0"],
     "a is of type": [b'{"a": 5}', b'{"a": []}', b'{"a": "x"}', b'{"a": false}'],
-    "a is there twice": [b'{"a": {}, "a": {}}', b'{"a": null, "a": {}}', b'{"\\u0061": {}, "a": null}'],
-    "a.c is there twice": [b'{"a": {"c": null, "c": null}}', b'{"a": {"c": null, "\\u0063": null}}'],
-    "it isn't JSON": [b'{"a": {}', b"{}}", b"{,}", b'{"a"}', b"{'a': {}}", b'{"a": {},}', b"{", b"{]"],
+    "a exists twice": [b'{"a": {}, "a": {}}', b'{"a": null, "a": {}}', b'{"\\u0061": {}, "a": null}'],
+    "a.c exists twice": [b'{"a": {"c": null, "c": null}}', b'{"a": {"c": null, "\\u0063": null}}'],
+    "it is not JSON": [b'{"a": {}', b"{}}", b"{,}", b'{"a"}', b"{'a': {}}", b'{"a": {},}', b"{", b"{]"],
     "it ": [b"{}{}", b'{} {"a": {}}', b"{}\n{}", b"{} x", b"{},{}"],
-    "it isn't UTF-8": [b'{"x": "\xff"}', b'{"\xc3": 1}', b'{"a": {"c": "\xed\xa0\x80"}}'],
+    "it is not valid UTF-8": [b'{"x": "\xff"}', b'{"\xc3": 1}', b'{"a": {"c": "\xed\xa0\x80"}}'],
     "surrogate": [b'{"a": {"c": "\\ud800"}}'],
 }
 
@@ -270,7 +270,7 @@ def test_names_with_dots() -> None:
     records = [b'{"a.b": 1, "a": {"b": 2}, "x": {"y.z.w": "2013-01-02T04:00:00"}}', b'{"x": {"y.z.w": "?"}}']
     landed = land(batch(records), *columns)
     assert [landed.values(name) for name in ("dotted", "nested", "below")] == [[1], [2], [MOMENT]]
-    assert landed.errors == {1: r"x.y\.z\.w isn't a value of type timestamp"}
+    assert landed.errors == {1: r"x.y\.z\.w is not a value of type timestamp"}
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,10 @@ def test_nanoseconds_are_rejected_or_cut(value: bytes, more: Row) -> None:
     data = batch(b'{"c": %b}' % (value % nanos) for nanos in (0, 1, 999))
     landed = land(data, column)
     assert landed.values("c") == [MOMENT]
-    said = "c has nanoseconds, which a column has not; declare nanoseconds: cut to leave them out"
+    said = (
+        "c has nanoseconds, but a column has only microseconds; to cut the nanoseconds, declare "
+        "nanoseconds: cut"
+    )
     assert landed.errors == {1: said, 2: said}
     assert land(data, {**column, "nanoseconds": "cut"}).values("c") == [MOMENT] * 3
 
@@ -294,7 +297,7 @@ def test_what_writers_put_around_json() -> None:
     assert landed.values("k_offset") == [0]
     assert [landed.errors[n].partition(";")[0] for n in (1, 2, 3)] == [
         "it begins with a byte order mark",
-        "it ends with a byte of zero",
+        "it ends with a zero byte",
         "it begins with a byte order mark",
     ]
     stripped = land(batch(values), column, strip=["bom", "nul"])

@@ -35,9 +35,9 @@ def sending(keys: Path, verb: str) -> dict[str, str]:
         ({"publicKeyFile": "{}/up.pub"}, "up.pub is a sender's public key; a receiver's"),
         ({"publicKeyFile": "{}/none.pub"}, "none.pub can't be read"),
         ({"signingKeyFile": "{}/loose.key"}, "loose.key can be read by others than its owner"),
-        ({"targetIP": "no-such-host.invalid"}, "'no-such-host.invalid' can't be resolved"),
+        ({"targetIP": "no-such-host.invalid"}, "'no-such-host.invalid' cannot be resolved"),
         ({"nic": "no-such-card"}, "nic 'no-such-card'"),
-        ({"payloadSize": "9000", "mtu": "1500"}, "payloadSize 9000 does not fit the MTU"),
+        ({"payloadSize": "9000", "mtu": "1500"}, "payloadSize 9000 is too large for the MTU"),
     ],
 )  # fmt: skip
 def test_the_sending_end_looks_at_its_files_first(
@@ -82,7 +82,7 @@ def test_sending_end_refuses_implausible_clock(
 ) -> None:
     monkeypatch.setattr(outlet, "timestamps", SimpleNamespace(now=lambda: wall))
     code = main(["diode", verb, "--bootstrap-server", NOBODY, *_argv(sending(keys, verb))])
-    assert (code, f"the year is {year}: set it" in capsys.readouterr().err) == (ExitCode.REFUSED, True)
+    assert (code, f"its year is {year}. Set the clock" in capsys.readouterr().err) == (ExitCode.REFUSED, True)
 
 
 def test_a_clock_that_can_be_right() -> None:
@@ -101,7 +101,7 @@ def test_an_option_that_is_given_twice(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_an_option_is_called_as_it_was_written(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diode", "upstream", "--from=yesterday"]) == ExitCode.REFUSED
-    assert "command line: from isn't a time" in capsys.readouterr().err
+    assert "command line: from is not a time" in capsys.readouterr().err
     assert main(["diode", "resend", "--payload-size=abc"]) == ExitCode.REFUSED
     assert "command line: payloadSize must be" in capsys.readouterr().err
 

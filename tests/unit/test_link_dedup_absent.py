@@ -23,7 +23,7 @@ def test_absent_topics_are_reported_once() -> None:
         absent = report_absent(order("a", "b"), done, absent)
         reported.append(done.silent)
     assert [len(each) for each in reported] == [1, 0, 0, 0, 1]
-    assert "[link-topic-not-received] Nothing of a, b has crossed" in sentence(
+    assert "[link-topic-not-received] No record of a, b has arrived" in sentence(
         DedupCounts(silent=reported[0]), 1.0
     )
 

@@ -189,7 +189,7 @@ def test_topic_ids_of_deleted_clean_topic_are_limited(monkeypatch: pytest.Monkey
     sorter.sort(TopicPartition("raw", 0), [raw(0, *forged, empty(mine))])
     state = found[0]
     assert (state.done.quarantined, state.done.unlisted) == (10, 29)
-    assert "any more" in state.done.told[0]
+    assert "no longer has" in state.done.told[0]
     assert state.topics == {gone}
     assert state.frames == [empty(mine)]
 

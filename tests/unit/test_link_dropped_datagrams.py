@@ -26,9 +26,7 @@ def test_number_of_immediate_drop_reports_is_limited() -> None:
 def test_each_drop_reason_is_logged_with_explanation() -> None:
     of, counters = Strangers(), Counters(keys_of_strangers=3, shards_again=7, shards=9)
     [sentence] = of.sentences(counters, 0.0)
-    assert sentence.startswith(
-        "dropped 3 datagrams (keys_of_strangers): they are key frames of a sender that"
-    )
+    assert sentence.startswith("dropped 3 datagrams (keys_of_strangers): ")
     counters.keys_of_strangers += 10_000
     counters.other_link = 1
     [sentence] = of.sentences(counters, 1.0)

@@ -149,9 +149,9 @@ def test_all_refusals_are_listed_at_once(tmp_path: Path) -> None:
     for each, word in zip(
         listed,
         (
-            *("generateNewSymmetricKeyEvery must be", "no option deliverFilter", "no option tcpTLSEnabled"),
+            *("generateNewSymmetricKeyEvery must be", "the option deliverFilter", "the option tcpTLSEnabled"),
             *("publicKeyFile must be set", "signingKeyFile must be set"),
-            *("encryption=false is not possible", "resendFileName, or topic with partition"),
+            *("encryption=false is not possible", "set resendFileName, or set topic with partition"),
         ),
         strict=True,
     ):

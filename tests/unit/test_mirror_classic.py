@@ -26,7 +26,7 @@ def test_partition_without_position_begins_at_log_start() -> None:
         ("Stable", None),
         ("Empty", "No process of the mirror from old1"),
         ("Dead", "No process of the mirror from old1"),
-        ("PreparingRebalance", "are dividing its partitions (PreparingRebalance)"),
+        ("PreparingRebalance", "are rebalancing (PreparingRebalance)"),
     ],
 )
 def test_only_a_stable_group_is_well(state: str, said: str | None) -> None:
@@ -38,11 +38,13 @@ def test_only_a_stable_group_is_well(state: str, said: str | None) -> None:
 def test_what_the_target_lacks_is_named() -> None:
     assert classic.topic_findings("old1", "", {"a": 2}, {"a": 3}) == []
     [sentence] = classic.topic_findings("old1", "old1.", {"a": 2, "b": 1, "c": 1}, {"old1.a": 1, "old1.b": 1})
-    assert sentence.startswith(
-        "[mirror-target-topic-missing] The target lacks old1.a (2 partitions, has 1), old1.c (1 "
-    )
+    assert sentence.startswith("[mirror-target-topic-missing] ")
+    assert "old1.a (2 partitions at the source, 1 at the target), old1.c (1 " in sentence
     [nothing] = classic.topic_findings("old1", "", {}, {})
-    assert nothing == "[pattern-matches-nothing] No topic of old1 matches the flow's patterns."
+    assert nothing == (
+        "[pattern-matches-nothing] No topic of old1 matches the patterns of the flow. Correct the "
+        "patterns, or create the topics."
+    )
 
 
 def test_unbound_and_outdated_positions_are_reported() -> None:

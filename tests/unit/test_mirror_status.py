@@ -151,8 +151,8 @@ def test_task_on_missing_worker_is_reported() -> None:
     ]
     [sentence] = status.task_findings("pro1", ALIVE, statuses, TASKS)
     assert sentence.startswith(
-        f"[mirror-worker-gone] Task 1 of {SOURCE} does not run, because its worker h3:3 is gone (running: "
-        "h1:1, h2:2)"
+        f"[mirror-worker-gone] Task 1 of {SOURCE} does not run, because its worker h3:3 does not run "
+        "(running workers: h1:1, h2:2)"
     )
 
 
@@ -164,7 +164,7 @@ def test_task_not_running_is_reported_with_reason(state: str) -> None:
     ]
     [sentence] = status.task_findings("pro1", ALIVE, statuses, TASKS)
     assert sentence.startswith(
-        f"[mirror-task-not-running] Task 1 of {SOURCE} is {state} on h2:2 (KafkaException: why)"
+        f"[mirror-task-not-running] Task 1 of {SOURCE} is in state {state} on h2:2 (KafkaException: why)"
     )
     assert "mirror_maker@pro1" in sentence
 
@@ -180,7 +180,7 @@ def test_missing_task_or_connector_is_reported() -> None:
 
 @pytest.mark.parametrize(
     ("group", "said"),
-    [("Empty", "No worker"), ("Dead", "No worker"), ("PreparingRebalance", "are dividing its tasks")],
+    [("Empty", "No worker"), ("Dead", "No worker"), ("PreparingRebalance", "are rebalancing")],
 )
 def test_without_a_stable_group_no_state_counts(group: str, said: str) -> None:
     [sentence] = status.task_findings("pro1", WorkersGroup(group, frozenset()), running(), TASKS)
@@ -194,7 +194,7 @@ def test_findings_distinguish_absent_mirror_from_one_without_topics() -> None:
     assert "no state of a mirror from pro1" in never
     statuses = [MirrorStatus(connector=SOURCE, task=None, state="RUNNING", worker="h1:1", trace="")]
     [idle] = status.task_findings("pro1", ALIVE, statuses, Tasks(counts={SOURCE: 0}, partitions=frozenset()))
-    assert "has no task: no topic of pro1 matches" in idle
+    assert "has no task, because no topic of pro1 matches" in idle
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_each_trouble_with_a_log_has_its_sentence() -> None:
     assert status.hidden_partitions([A0, A1, B0, hidden], progress) == [hidden]
     assert ["d-0" in each for each in status.hidden_findings("pro1", [hidden])] == [True]
     [recreated] = status.recreated_findings("pro1", progress)
-    assert "a-1 (mirrored to offset 10, ends at 4)" in recreated
+    assert "a-1 (position 10, end of the log 4)" in recreated
     [loss] = status.loss_findings("pro1", progress)
     assert "a-0 (5 offsets from 10)" in loss
     assert status.lag_findings(progress) == [

@@ -39,9 +39,9 @@ def test_comparison_by_absent_header_is_incomplete() -> None:
     flow = replace(ONE_SOURCE, header=("origin", b"EWR"))
     silent = replace(verdict(reading(5), reading(5)), readings=(reading(0), reading(0)))
     assert report.exit_code(flow, [silent]) == ExitCode.INCOMPLETE
-    assert "[header-matches-nothing] No record at either end carries the header origin=EWR" in report.text(
-        flow, [silent]
-    )
+    assert (
+        "[header-matches-nothing] No record at the source or the target has the header origin=EWR"
+    ) in report.text(flow, [silent])
     assert [each["id"] for each in report.report(flow, [silent])["left_out"]] == ["header-matches-nothing"]
     # Some records carry it; the source is empty; no header is asked for.
     assert report.exit_code(flow, [silent, verdict(reading(1, 1), reading(1, 1))]) == ExitCode.DONE
@@ -121,7 +121,10 @@ MERGED = verdict(reading(4, 1), reading(3, 2), reading(2, 3))
         (
             ONE_SOURCE,
             replace(UNEQUAL, difference=Difference((missing(), missing()))),
-            "flights-2: unequal when read first, but not when read again: retention may be at work there.",
+            (
+                "flights-2: different at the first reading, but equal at the second reading; retention may "
+                "have deleted records."
+            ),
         ),
         (
             TWO_SOURCES,
@@ -156,7 +159,7 @@ def test_text() -> None:
         "pro1-a:9092,...  lake:9092  flights          0      12,345       12,345    yes",
         "pro1-a:9092,...  lake:9092  flights          1           1            0     NO",
         "",
-        "[records-differ] flights-1: the target has no such partition; 1 record is missing.",
+        "[records-differ] flights-1: this partition does not exist at the target; 1 record is missing.",
         "2 partitions, 1 unequal; 12,346 records in, 12,345 records out.",
     ]
 
@@ -177,7 +180,7 @@ def test_of_many_lanes_the_unequal_ones_are_shown() -> None:
     lines = report.text(ONE_SOURCE, verdicts).splitlines()
     assert sum(line.endswith("NO") for line in lines) == report.ROWS
     assert not any(line.endswith("yes") for line in lines)
-    assert "... and 50 more; --report names them all." in lines
+    assert "... and 50 more differences. The file of --report lists all of them." in lines
     assert lines[-1] == "200 partitions, 100 unequal; 200 records in, 100 records out."
     assert len(report.report(ONE_SOURCE, verdicts)["left_out"]) == 100
 

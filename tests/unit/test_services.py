@@ -138,7 +138,7 @@ def test_a_dedup_that_never_planned_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 def test_deleted_clean_topic_does_not_stop_others() -> None:
     share = DedupShare(**vars(SHARE) | {"gone": {"b": "clean.b"}})
-    assert "has no topic clean.b any more" in share.why_not_writable("b", 0)
+    assert "no longer has the topic clean.b" in share.why_not_writable("b", 0)
     assert share.why_not_writable("a", 1) == ""
     assert "only 2 partitions" in share.why_not_writable("a", 2)
     assert share.why_not_writable("not wanted", 0) == ""

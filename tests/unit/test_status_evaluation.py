@@ -648,7 +648,9 @@ NO_LEADER = {"leader": None, "behind": {"1": 0}}
 FUTURE = {"created": "2036-06-01T11:00:00Z", "newest_record": "2026-06-01T10:58:00Z"}
 LATER = SECONDS + 86400
 GAPS = [{"topic": "f", "partition": 0, "gaps": [[5, 9]]}]
-LOST_LINE = "f-0: 5 offsets lost for good, deleted at the source before it could be sent: 10 to 14."
+LOST_LINE = (
+    "f-0: 5 offsets permanently lost, deleted at the source before the link could send them: 10 to 14."
+)
 REPLAYED: dict[str, Any] = {"older_offsets_not_read_by_topic": {"files-dlq": 7}}
 
 

@@ -179,15 +179,13 @@ def test_fitting_or_new_data_folder_is_accepted(folder: Folder) -> None:
 def test_folder_of_other_broker_or_cluster_is_refused(folder: Folder) -> None:
     log, client, asked = folder
     write_meta(log, broker=13)
-    assert "broker 13, but this host is configured as broker 12. Set its id (kafka_node_id in" in judged(
-        asked
-    )
+    assert "broker 13, but this host is configured as broker 12." in judged(asked)
     write_meta(log, cluster="AnotherClusterThatWas1")
-    assert f"belongs to the cluster {CLUSTER}. Give the host" in judged(asked)
+    assert f"belongs to the cluster {CLUSTER}. Use the data folder of this host" in judged(asked)
     write_meta(log)
     client.delete("/cluster/id")
     lost = judged(asked)
-    assert "has no cluster. Restore its znodes first (aqueduct zookeeper restore)" in lost
+    assert "contains no cluster. Restore its znodes first (aqueduct zookeeper restore)" in lost
 
 
 def test_logs_that_nobody_owns_are_refused(folder: Folder) -> None:
@@ -247,7 +245,7 @@ def test_doctor_checks_broker_folder_and_id_before_start(
     client.delete("/cluster/id")
     code, told = said()
     assert code == 3
-    assert "has no cluster. Restore its znodes first (aqueduct zookeeper restore)" in told
+    assert "contains no cluster. Restore its znodes first (aqueduct zookeeper restore)" in told
     (log / "meta.properties").unlink()
     assert said() == (0, "Nothing is wrong.\n")
     properties.write_text(f"node.id=12\nlog.dirs={log}\n")

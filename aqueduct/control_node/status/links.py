@@ -22,7 +22,7 @@ from aqueduct.control_node.status.shared_checks import (
 CODES = (0, 3)
 RAW, LIVE = "raw", "live"
 AS_OF = "As of"  # begins the sentence that reports how fresh the ledger is
-LOST = " lost for good, "  # in each sentence of `diode create` about offsets that are counted as lost
+LOST = " permanently lost, "  # in each sentence of `diode create` about offsets that are counted as lost
 
 
 def judge_link(declared: DeclaredObject, facts: EstateFacts, unreachable: frozenset[str]) -> ObjectStatus:

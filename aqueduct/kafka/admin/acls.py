@@ -90,7 +90,9 @@ def apply_acls(client: Client, changes: AclChanges) -> None:
             ),
         )
     if refused:
-        raise Failed("acl-rejected", f"The controller refused {count(len(refused), 'ACL')}: {some(refused)}.")
+        raise Failed(
+            "acl-rejected", f"The controller rejected {count(len(refused), 'ACL')}: {some(refused)}."
+        )
     _await_acls(client, changes)
 
 
@@ -106,7 +108,7 @@ def grant_known(client: Client, acls: Iterable[Acl]) -> dict[Acl, str]:
         try:
             _codes(acl)
         except ValueError:
-            refused[acl] = "this version of Aqueduct does not know its resource or operation"
+            refused[acl] = "this version of Aqueduct does not support the resource type or the operation"
         else:
             sent.append(acl)
     for added in in_lists(sent, RESOURCES_PER_REQUEST):
@@ -118,7 +120,10 @@ def grant_known(client: Client, acls: Iterable[Acl]) -> dict[Acl, str]:
             try:
                 refused |= _create(client, [acl])
             except KafkaConnectionError:  # a broker hangs up at a code that it does not know
-                refused[acl] = "the broker closed the connection: it does not know the resource or operation"
+                refused[acl] = (
+                    "the broker closed the connection, because it does not support the resource type or "
+                    "the operation"
+                )
     granted = tuple(acl for acl in sent if acl not in refused)
     _await_acls(client, AclChanges(granted, ()))
     return refused
@@ -147,7 +152,8 @@ def _await_acls(client: Client, changes: AclChanges) -> None:
         if time.monotonic() > deadline:
             raise Failed(
                 "acl-not-visible",
-                f"The broker does not know the new ACLs {SETTLE_SECONDS} s after they were set.",
+                f"The brokers do not list the new ACLs {SETTLE_SECONDS} s after the controller accepted "
+                "them.",
             )
         client.sleep(POLL_SECONDS)
 

@@ -29,7 +29,7 @@ def answer(client: Client, request: Any, broker: int | None = None) -> Any:
             raise for_code(code)(getattr(response, "error_message", None) or "")
         return response
 
-    return Patience(client, "does not answer").until_done(attempt)
+    return Patience(client, "did not answer").until_done(attempt)
 
 
 def change(client: Client, request: Any, read_results: Callable[[Any], Iterable[Said]]) -> list[str]:
@@ -38,7 +38,7 @@ def change(client: Client, request: Any, read_results: Callable[[Any], Iterable[
     `read_results` takes the response apart. Asked again only if the change surely was not made: most can't
     be made twice.
     """
-    patience = Patience(client, "has no controller that takes changes")
+    patience = Patience(client, "had no controller that accepts changes")
     while True:
         controller = patience.until_done(client.controller)
         try:

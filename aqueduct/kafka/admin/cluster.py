@@ -52,7 +52,7 @@ def describe_by_all(client: Client) -> list[Cluster]:
 
 
 def _described(client: Client, attempt: Callable[[], T]) -> T:
-    return Patience(client, "does not describe itself").until_done(attempt)
+    return Patience(client, "did not return its description").until_done(attempt)
 
 
 def may_describe_all(client: Client) -> bool:
@@ -83,7 +83,9 @@ def await_cluster(client: Client, problems: Callable[[Cluster], Sequence[str]], 
         except RetriableError as error:
             left = [f"The cluster does not answer: {error}."]
         if time.monotonic() > deadline:
-            raise Failed("cluster-not-ready", f"Waited {seconds:g} s: {' '.join(left)}")
+            raise Failed(
+                "cluster-not-ready", f"The cluster is not ready after {seconds:g} s: {' '.join(left)}"
+            )
         client.sleep(POLL_SECONDS)
 
 
@@ -106,8 +108,9 @@ def silence(client: Client, node_id: int) -> list[str]:
     if isinstance(last_error, NodeNotReadyError):  # which says only that it failed before
         cause = "no connection"
     return [
-        f"Broker {node_id} does not answer at {address}, which it advertises ({cause}). Correct its "
-        "advertised.listeners, or DNS, firewalls or TLS between here and there."
+        f"Broker {node_id} does not answer at its advertised address {address} ({cause}). Correct "
+        "advertised.listeners of the broker, or correct DNS, firewalls or TLS settings between this host "
+        "and the broker."
     ]
 
 

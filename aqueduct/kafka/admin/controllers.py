@@ -89,6 +89,6 @@ def _responses(address: str, config: ClientConfig, requests: Sequence[Any]) -> l
             connection.sendall(protocol.send_bytes())
             while len(responses) < len(requests):
                 if not (received := connection.recv(READ_BYTES)):
-                    raise ConnectionError("it closed the connection")
+                    raise ConnectionError("the controller closed the connection")
                 responses += [response for _, response in protocol.receive_bytes(received)]
     return responses

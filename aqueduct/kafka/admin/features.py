@@ -34,7 +34,7 @@ def versions_request(version: int | None = None) -> ApiVersionsRequest:
 
 def features(client: Client) -> dict[str, Feature]:
     """Return the features that all brokers know, by name."""
-    brokers = Patience(client, "does not tell its brokers").until_done(client.brokers)
+    brokers = Patience(client, "did not list its brokers").until_done(client.brokers)
     responses = [answer(client, versions_request(), broker) for broker in brokers]
     can = [{feature.name: feature.max_version for feature in one.supported_features} for one in responses]
     newest = max(responses, key=lambda one: one.finalized_features_epoch)
@@ -72,9 +72,15 @@ class ReadFeatures:
 def plan_changes(read: ReadFeatures, raised: Mapping[str, int]) -> list[str]:
     """Return why levels are not those of the plan that was read, a sentence each; empty if they are."""
     return [
-        f"{name} would be raised to {level}, and in the plan that was read to {read.raised[name]}."
+        (
+            f"The confirmed run would raise {name} to {level}, but the plan of the first run raises it to "
+            f"{read.raised[name]}."
+        )
         if name in read.raised
-        else f"{name} would be raised to {level}, and the plan that was read did not have it."
+        else (
+            f"The confirmed run would raise {name} to {level}, but the plan of the first run does not "
+            f"contain {name}."
+        )
         for name, level in sorted(raised.items())
         if read.raised.get(name) != level
     ]
@@ -96,17 +102,18 @@ def raise_to(client: Client, levels: Mapping[str, int]) -> None:
         client,
         request,
         lambda response: (
-            ("the whole", response.error_code, response.error_message),
+            ("the request", response.error_code, response.error_message),
             *((result.feature, result.error_code, result.error_message) for result in response.results),
         ),
     )
     if refused:
-        raise Failed("feature-rejected", f"The controller refused to raise {some(refused)}.")
+        raise Failed("feature-rejected", f"The controller rejected a higher level of {some(refused)}.")
     deadline = time.monotonic() + SETTLE_SECONDS
     while left := [n for n, feature in features(client).items() if feature.level < levels.get(n, 0)]:
         if time.monotonic() > deadline:
             raise Failed(
                 "feature-not-visible",
-                f"Brokers don't know the new level of {some(left)} {SETTLE_SECONDS} s after it was raised.",
+                f"Some brokers do not report the new level of {some(left)} {SETTLE_SECONDS} s after the "
+                "controller accepted it.",
             )
         client.sleep(POLL_SECONDS)

@@ -31,7 +31,7 @@ def apply_quotas(client: Client, quotas: Iterable[Quota]) -> None:
     if refused := _set(client, quotas):
         refusals = [f"{dict(quota.entity)} ({reason})" for quota, reason in refused]
         raise Failed(
-            "quota-rejected", f"The controller refused {count(len(refused), 'quota')}: {some(refusals)}."
+            "quota-rejected", f"The controller rejected {count(len(refused), 'quota')}: {some(refusals)}."
         )
 
 

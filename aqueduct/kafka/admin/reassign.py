@@ -77,7 +77,7 @@ def under_way(client: Client) -> dict[TopicPartition, Reassignment]:
             raise for_code(response.error_code)(response.error_message or "")
         return response
 
-    response = Patience(client, "does not tell its reassignments").until_done(attempt)
+    response = Patience(client, "did not list its reassignments").until_done(attempt)
     return {
         TopicPartition(topic.name, part.partition_index): Reassignment(
             tuple(node for node in part.replicas if node not in part.removing_replicas),
@@ -124,4 +124,4 @@ def elect_unclean(client: Client, partitions: Iterable[TopicPartition]) -> list[
 
 def _change(client: Client, request: Any, read_answers: Callable[[Any], Iterable[Said]]) -> list[str]:
     """Ask for a change that may be made twice, also where the broker that was asked has just gone."""
-    return Patience(client, "takes no changes").until_done(lambda: change(client, request, read_answers))
+    return Patience(client, "accepted no changes").until_done(lambda: change(client, request, read_answers))

@@ -51,9 +51,11 @@ def find_topics(
 def apply_topics(client: Client, changes: TopicChanges, *, check_only: bool = False) -> None:
     """Ask the controller to check all changes, then make them; Refused, with nothing done, for a mistake."""
     if refused := _alter(client, changes, validate_only=True):
-        raise Refused("topic-rejected", f"The controller refuses {_listed(refused)}. Nothing was changed.")
+        raise Refused("topic-rejected", f"The controller rejected {_listed(refused)}. Nothing was changed.")
     if not check_only and (refused := _alter(client, changes, validate_only=False)):
-        raise Failed("topic-rejected", f"The controller refused {_listed(refused)}; the rest was done.")
+        raise Failed(
+            "topic-rejected", f"The controller rejected {_listed(refused)}. All other changes were made."
+        )
 
 
 def apply_accepted(client: Client, changes: TopicChanges) -> dict[str, str]:
@@ -116,7 +118,7 @@ def await_topics(client: Client, declared: Collection[DeclaredTopic]) -> None:
         raise Failed(
             "topic-not-ready",
             f"{count(len(unsettled), 'topic')} not ready {SETTLE_SECONDS} s after the change: "
-            f"{some(unsettled)}; see whether all brokers run.",
+            f"{some(unsettled)}. Check that all brokers run.",
         )
 
 

@@ -82,7 +82,7 @@ def _find(
     open_, forbidden = _open_transactions(
         client, [partition for partition in partitions if stable[partition] < ends[partition]]
     )
-    unknown = transactions.unread(forbidden, "the client may not read the topics (ACL Read)")
+    unknown = transactions.unread(forbidden, "the client may not read the topics (it needs the ACL Read)")
     if not open_:
         return Search((), (), unknown)
     states = _states(client, {transaction.producer_id for transaction in open_}, silent, id_prefix)
@@ -163,7 +163,7 @@ def _open_of(partition: TopicPartition, producers: Iterable[Any]) -> Iterator[Pa
 
 def _states(client: Client, producers: Collection[int], silent: Collection[int], id_prefix: str) -> _States:
     """Ask all coordinators for the transactional ids of these producers."""
-    brokers = Patience(client, "does not list its brokers").until_done(client.brokers)
+    brokers = Patience(client, "did not list its brokers").until_done(client.brokers)
     states = [
         state
         for broker in sorted(set(brokers).difference(silent))
@@ -177,7 +177,10 @@ def _blindness(client: Client, silent: Collection[int], id_prefix: str) -> str |
     try:
         topic = client.topics([STATE_TOPIC]).get(STATE_TOPIC)
     except TopicAuthorizationFailedError:
-        return f"the client may not see which brokers coordinate transactions (ACL Describe on {STATE_TOPIC})"
+        return (
+            "the client may not see which brokers coordinate transactions (it needs the ACL Describe on "
+            f"{STATE_TOPIC})"
+        )
     if topic is None:  # so there is no coordinator, and none will end anything
         return None
     if missing := [
@@ -187,7 +190,7 @@ def _blindness(client: Client, silent: Collection[int], id_prefix: str) -> str |
     # A list of transactional ids leaves those out that the client may not describe.
     [asked] = answer(client, _describe_ids([f"{id_prefix}{uuid4().hex}"])).transaction_states
     if for_code(asked.error_code) is TransactionalIdAuthorizationFailedError:
-        return "the client may not see all transactional ids (ACL Describe on TransactionalId)"
+        return "the client may not see all transactional ids (it needs the ACL Describe on TransactionalId)"
     return None
 
 
@@ -216,7 +219,7 @@ def _described_ids(client: Client, broker: int, names: Sequence[str]) -> list[Tr
 
     if not names:
         return []
-    return Patience(client, "does not describe its transactions").until_done(attempt)
+    return Patience(client, "did not describe its transactions").until_done(attempt)
 
 
 def _transactional_id(state: Any, broker: int) -> TransactionalId:
@@ -319,7 +322,8 @@ def _decision(name: str, value: bytes) -> Decision | None:
         raise Failed(
             "transaction-state-unreadable",
             f"The state of the transactional id {name} in {STATE_TOPIC} cannot be read ({error}). This "
-            "version of Kafka may be newer than Aqueduct; use its kafka-transactions.sh.",
+            "version of Aqueduct may not support this version of Kafka. Use kafka-transactions.sh of the "
+            "brokers.",
         ) from None
 
 
@@ -341,7 +345,7 @@ def _batches(client: Client, partition: TopicPartition, start: int) -> Iterator[
     """Yield the batches of a partition from an offset on, also those of open transactions."""
     position = start
     while True:
-        records = Patience(client, f"gave nothing of {partition}").until_done(
+        records = Patience(client, f"returned no records of {partition}").until_done(
             lambda: _fetched(client, partition, position)  # noqa: B023
         )
         batches = [batch for batch in walk(records) if batch.last_offset >= position]
@@ -400,7 +404,7 @@ def end(client: Client, hanging: HangingTransaction, outcome: Outcome, level: in
         if partition.error_code:
             raise for_code(partition.error_code)(f"{txn.partition}")
 
-    Patience(client, f"takes no marker of {txn.partition}").until_done(attempt)
+    Patience(client, f"accepted no transaction marker for {txn.partition}").until_done(attempt)
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
         open_, _ = _open_transactions(client, [txn.partition])
@@ -410,6 +414,6 @@ def end(client: Client, hanging: HangingTransaction, outcome: Outcome, level: in
             raise Failed(
                 "transaction-still-open",
                 f"The transaction on {txn.partition} is still open {count(SETTLE_SECONDS, 'second')} after "
-                "its marker was written. See the journal of the partition's leader.",
+                "its marker was written. Read the journal of the broker that leads the partition.",
             )
         client.sleep(POLL_SECONDS)

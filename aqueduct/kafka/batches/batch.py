@@ -114,18 +114,20 @@ def walk(buffer: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
         base, length, magic, crc, attributes, last, base_time, max_time, producer, count = header
         if magic != MAGIC:
             raise Damaged(
-                f"The batch at offset {base} has message format {magic}; only format 2, that of "
-                "Kafka 0.11 and newer, can be read."
+                f"The batch at offset {base} has message format {magic}. Aqueduct can read only message "
+                "format 2, which Kafka writes since version 0.11."
             )
         if length < HEADER.size - LENGTH_FROM:
-            raise Damaged(f"The batch at offset {base} is damaged: it can't have the length {length}.")
+            raise Damaged(f"The batch at offset {base} is damaged: its length {length} is not possible.")
         stop = start + LENGTH_FROM + length
         if stop > len(view):
             return
         if check_crc and crc32c(view[start + CRC_FROM : stop]) != crc:
-            raise Damaged(f"The batch at offset {base} is damaged: it does not have the CRC that it tells.")
+            raise Damaged(f"The batch at offset {base} is damaged: its CRC does not match its content.")
         if not 0 <= last <= LAST_OFFSET - base:  # no CRC covers the first offset
-            raise Damaged(f"The batch at offset {base} is damaged: its last offset can't be {base + last}.")
+            raise Damaged(
+                f"The batch at offset {base} is damaged: its last offset {base + last} is not possible."
+            )
         yield Batch(view[start:stop], base, base + last, attributes, base_time, max_time, producer, count)
 
 
@@ -145,7 +147,7 @@ def unpack(batch: Batch, limit: int = MOST_UNPACKED) -> bytes:
     Damaged if it can't be; Unopened where it is more than `limit` bytes, or of too many records.
     """
     if batch.count > MOST_RECORDS:
-        raise _unopened(batch, f"tells {batch.count:,} records, over {MOST_RECORDS:,}")
+        raise _unopened(batch, f"it has {batch.count:,} records, more than the limit of {MOST_RECORDS:,}")
     content = batch.data[HEADER.size :].tobytes()
     if not batch.attributes & CODEC:
         return content
@@ -158,7 +160,7 @@ def unpack(batch: Batch, limit: int = MOST_UNPACKED) -> bytes:
 
 
 def _unopened(batch: Batch, reason: str) -> Unopened:
-    return Unopened(f"The batch at offset {batch.base_offset} is not opened: it {reason}.")
+    return Unopened(f"The batch at offset {batch.base_offset} was not decompressed: {reason}.")
 
 
 def damaged(batch: Batch, reason: str) -> Damaged:

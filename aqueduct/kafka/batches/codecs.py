@@ -73,9 +73,9 @@ def decompress(codec: str, packed: bytes, limit: int = sys.maxsize) -> bytes:
         if len(plain) > limit:
             raise OverLimit
     except OverLimit:
-        raise OverLimit(f"unpacks to more than {limit:,} bytes") from None
+        raise OverLimit(f"it decompresses to more than {limit:,} bytes") from None
     except _ERRORS as error:
-        raise ValueError(f"{codec} can't decompress it") from error
+        raise ValueError(f"{codec} cannot decompress it") from error
     return plain
 
 
@@ -103,7 +103,7 @@ def decompress_frame(packed: bytes | memoryview, limit: int) -> bytes:
         if size < 0:
             raise ValueError("its header does not state its size")
         if size > limit:
-            raise OverLimit(f"it unpacks to {size:,} bytes, and {limit:,} at most can be right")
+            raise OverLimit(f"it decompresses to {size:,} bytes, more than the limit of {limit:,} bytes")
         plain: bytes = _zstandard.decompressor.decompress(packed, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from None

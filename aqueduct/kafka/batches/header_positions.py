@@ -49,7 +49,7 @@ class HeaderPlaces(NamedTuple):
             positions[rows] = ends
             rows = rows[counts[rows] > len(steps)]
         if (positions != places.ends)[~too_many].any():
-            raise ValueError("the headers do not end with their record")
+            raise ValueError("the headers of a record do not end at the end of the record")
         columns = np.concatenate(steps, axis=1) if steps else np.zeros((6, 0), np.int64)
         rows, begins, ends, value_begins, value_ends, null = columns[:, np.argsort(columns[0], kind="stable")]
         return cls(

@@ -74,14 +74,14 @@ class Index:
         """
         try:
             if not stored.startswith(_FORMAT):
-                raise ValueError("it is none, or of a newer version")
+                raise ValueError("it is not an index, or a newer version of Aqueduct wrote it")
             most = max(LEAST_BYTES, UNPACKED_FACTOR * len(stored))
             if unpacked_bytes is not None:
                 most = min(most, max(1 << 16, unpacked_bytes // HEADER.size * len(fields(cls)) * 8))
             raw = decompress_frame(_without_padding(stored[len(_FORMAT) :]), most)
             planes = np.frombuffer(raw, np.uint8).reshape(len(fields(cls)), 8, -1)
         except ValueError as error:
-            raise Damaged(f"An index can't be read: {error}.") from error
+            raise Damaged(f"An index cannot be read: {error}.") from error
         # One column at a time, for two more copies of a large index are as large.
         return cls(*(np.ascontiguousarray(plane.T).view("<i8")[..., 0].cumsum() for plane in planes))
 

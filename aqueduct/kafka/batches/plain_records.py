@@ -20,6 +20,6 @@ def bodies(batch: Batch) -> Iterator[tuple[int, bytes]]:
                 raise ValueError("a record ends before its body")
             yield batch.base_offset + delta, payload[after:position]
     except (IndexError, ValueError):
-        raise damaged(batch, "its records do not fill it") from None
+        raise damaged(batch, "its records are shorter than the batch") from None
     if position != len(payload):
-        raise damaged(batch, "its records do not fill it")
+        raise damaged(batch, "its records are shorter than the batch")

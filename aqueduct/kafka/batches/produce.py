@@ -134,6 +134,6 @@ def _rebuilt(records: Records, codec: str, stop: int, max_bytes: int) -> Iterato
         yield from _rebuilt(records[middle:], codec, stop, max_bytes)
     else:
         raise RecordTooLarge(
-            f"The record at offset {stop - 1} makes a batch of {len(batch)} bytes, and only {max_bytes} are "
-            "allowed; raise max.message.bytes.",
+            f"The record at offset {stop - 1} needs a batch of {len(batch)} bytes, but the topic allows "
+            f"only {max_bytes} bytes. Increase max.message.bytes of the topic.",
         )

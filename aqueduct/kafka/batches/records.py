@@ -52,7 +52,7 @@ class RecordPlaces(NamedTuple):
             if len(batches) > 1:
                 for pair in zip(batches, payloads, strict=True):  # which one?
                     cls.of(pair[:1], pair[1:])
-            raise damaged(batches[0], "its records do not fill it") from None
+            raise damaged(batches[0], "its records are shorter than the batch") from None
 
     @classmethod
     def _parsed(cls, batches: Sequence[Batch], payloads: Sequence[bytes]) -> "RecordPlaces":
@@ -192,7 +192,7 @@ def _edges(batches: Sequence[Batch], payloads: Sequence[bytes]) -> tuple[list[in
             position += size >> 1
             ends.append(base + position)
         if position != len(payload):
-            raise ValueError("the records do not fill the batch")
+            raise ValueError("the records are shorter than the batch")
         base += position
     return starts, ends
 

@@ -30,17 +30,23 @@ class DedupFigures:
         yield OWN.counter("batch_bytes", "bytes of their batches", total.bytes)
         yield OWN.counter("frames", "frames that were read", total.frames)
         yield OWN.counter("repeated", "offsets that had arrived before", total.repeated)
-        yield OWN.counter("malformed", "raw records that aren't frames", total.malformed)
-        yield OWN.counter("quarantined", "frames that were not written; they are missing", total.quarantined)
+        yield OWN.counter("malformed", "raw records that are not frames", total.malformed)
+        yield OWN.counter(
+            "quarantined",
+            "frames that were not written; the ledger lists their offsets as missing",
+            total.quarantined,
+        )
         yield OWN.counter(
             "unlisted", "raw records that were neither written nor listed as missing", total.unlisted
         )
         yield OWN.counter(
-            "contradicted", "announcements of a log that ends before what came of it", total.contradicted
+            "contradicted",
+            "announcements of a log that ends before the offsets that have arrived",
+            total.contradicted,
         )
         if last:
-            yield OWN.gauge("missing", "offsets that may yet be sent again", last.missing)
-            yield OWN.gauge("lost", "offsets that can't be sent again", last.lost)
-            yield OWN.gauge("lag", "raw records that were not read when the last round ended", last.lag)
-            yield OWN.gauge("round_time", "when the last round ended, Unix time", self.round_time)
-            yield OWN.gauge("committed_time", "when something was committed, Unix time", total.committed_time)
+            yield OWN.gauge("missing", "missing offsets that can still be sent again", last.missing)
+            yield OWN.gauge("lost", "missing offsets that cannot be sent again", last.lost)
+            yield OWN.gauge("lag", "raw records that were not read at the end of the last round", last.lag)
+            yield OWN.gauge("round_time", "time of the end of the last round, Unix time", self.round_time)
+            yield OWN.gauge("committed_time", "time of the last commit, Unix time", total.committed_time)

@@ -38,7 +38,8 @@ def outdated(position: int, counted: Counted | None, log: RawLog) -> int | None:
 def sentence(partition: TopicPartition, position: int, start: int) -> str:
     return labelled(
         "raw-position-outdated",
-        f"{partition} was re-created or lost the end of its log: dedup had read it before offset {position}, "
-        f"and continues at {start}. The ledger skips what arrived before. It lists what the log lost unread "
-        "as missing when the sender has announced it. Then send it again.",
+        f"{partition} was re-created or its log was truncated. Dedup had read up to offset {position}, and "
+        f"continues at {start}. The ledger prevents duplicates of records that arrived before. If the log "
+        "lost unread frames, the ledger lists their offsets as missing after the next announcement of the "
+        "sender. Then send the missing offsets again with aqueduct diode resend.",
     )

@@ -60,9 +60,9 @@ def retire(
         if any(key.topic == topic and key.announced for key in _keys(client, _lately(client, raw))):
             raise Refused(
                 "retired-topic-announced",
-                f"The source of topic {topic} has announced it in the last {LIVES_SECONDS} s, so it has "
-                "it still, and the ledger would begin to list it again. Delete it there, or let it cross no "
-                "more, and retire it then.",
+                f"The sending end has announced topic {topic} in the last {LIVES_SECONDS} s, so the source "
+                "still has the topic, and the ledger would list it again. Delete the topic at the source, "
+                "or remove the topic from the link. Then run the command again.",
             )
         unread = _unread(client, group, raw)
         # Announcements make no records.
@@ -70,14 +70,14 @@ def retire(
             raise Refused(
                 "retired-topic-unread",
                 f"{count(waiting, 'frame')} of topic {topic} in the raw topics are not in the clean topic "
-                "yet: let dedup finish, and retire the topic then.",
+                "yet. Wait until dedup has written the frames. Then run the command again.",
             )
         outcome = _outcome(gone.values())
         if outcome.missing and not with_gaps:
             raise Refused(
                 "retired-topic-incomplete",
-                f"{count(outcome.missing, 'offset')} of topic {topic} are missing: send them again, or "
-                "retire it --with-gaps if its source has them no more.",
+                f"{count(outcome.missing, 'offset')} of topic {topic} are missing. Send these offsets again "
+                "with aqueduct diode resend. If the source no longer has the records, pass --with-gaps.",
             )
         for number, producer in producers.items():
             now = timestamps.now()

@@ -101,8 +101,8 @@ def report_gone(share: DedupShare, counts: DedupCounts, reported: Collection[str
     gone = frozenset(share.gone.values())
     if gone.difference(reported):
         warning = (
-            f"The {share.end} has no topic {some(sorted(gone))} any more. Records that arrive for it are "
-            "missing in the ledger. Create the topic again, and send them again."
+            f"The {share.end} no longer has the topic {some(sorted(gone))}. The ledger lists records that "
+            "arrive for this topic as missing. Re-create the topic, and send the missing offsets again."
         )
         counts.silent += (labelled("topic-unknown", warning),)
     return gone
@@ -116,9 +116,9 @@ def report_absent(order: DedupOrder, counts: DedupCounts, reported: Collection[s
     absent = frozenset(order.topics or ()).difference(counts.crossed)
     if absent.difference(reported):
         warning = (
-            f"Nothing of {some(sorted(absent))} has crossed the link: the ledger in {order.gap_topic} has no "
-            "entry of it. Check the names in --topics, and the topics of the sending end. A topic that never "
-            "had a record does not cross."
+            f"No record of {some(sorted(absent))} has arrived over the link: the ledger in "
+            f"{order.gap_topic} has no entry of this topic. Check the names in --topics, and the topics of "
+            "the sending end. The link does not send a topic that never had a record."
         )
         counts.silent += (labelled("link-topic-not-received", warning),)
     return absent
@@ -127,16 +127,22 @@ def report_absent(order: DedupOrder, counts: DedupCounts, reported: Collection[s
 def sentence(counts: DedupCounts, seconds: float) -> str:
     text = f"{count(counts.records, 'record')} in {count(counts.frames, 'frame')} within {seconds:.1f} s"
     text += f"; {count(counts.repeated, 'offset')} had arrived before" if counts.repeated else ""
-    text += f"; {count(counts.malformed, 'raw record')} can't be read" if counts.malformed else ""
+    text += f"; {count(counts.malformed, 'raw record')} not readable" if counts.malformed else ""
     text += f"; {count(counts.quarantined, 'frame')} not written" if counts.quarantined else ""
-    text += f"; {count(counts.unlisted, 'raw record')} neither written nor listed" if counts.unlisted else ""
     text += (
-        f"; {count(counts.contradicted, 'announcement')} against the ledger" if counts.contradicted else ""
+        (f"; {count(counts.unlisted, 'raw record')} neither written nor listed as missing")
+        if counts.unlisted
+        else ""
+    )
+    text += (
+        f"; {count(counts.contradicted, 'announcement')} in contradiction to the ledger"
+        if counts.contradicted
+        else ""
     )
     text += f"; {count(counts.missing, 'offset')} missing" if counts.missing else ""
-    text += f"; {count(counts.lost, 'offset')} lost for good" if counts.lost else ""
+    text += f"; {count(counts.lost, 'offset')} permanently lost" if counts.lost else ""
     left_out = ", ".join(f"{topic} ({count(n, 'frame')})" for topic, n in sorted(counts.left_out.items()))
-    text += f"; left out as asked: {left_out}" if left_out else ""
+    text += f"; not selected by --topics: {left_out}" if left_out else ""
     return " ".join([f"{text}.", *counts.told, *counts.silent])
 
 
@@ -157,7 +163,8 @@ def _plan(order: DedupOrder, *, again: bool) -> tuple[DedupShare, list[Range], t
         if mixed := own & set((order.topics or {}).values()):
             raise Refused(
                 "clean-topic-reserved",
-                f"Topic {min(mixed)} can't be a clean topic, too: it is the link's own.",
+                f"Topic {min(mixed)} cannot be a clean topic, because it is the raw topic or the gap topic "
+                "of the link. Correct --topics.",
             )
         clean_by_source = order.topics or {name: name for name in topics if name not in own | OWN_TOPICS}
         gone = {source: name for source, name in clean_by_source.items() if name not in topics}
@@ -197,8 +204,8 @@ def _clean(
         if times[name] != "CreateTime":
             raise Refused(
                 "clean-topic-times-replaced",
-                f"Topic {name} would give every record a new time: set its message.timestamp.type to "
-                "CreateTime.",
+                f"Topic {name} would replace the timestamps of all records. Set message.timestamp.type of "
+                "this topic to CreateTime.",
             )
     return {
         source: Clean(name, len(topics[name].partitions), int(sizes[name]))

@@ -44,16 +44,19 @@ class DedupShare:
         clean = self.clean.get(topic)
         if clean is None and topic in self.gone:
             return (
-                f"the {self.end} has no topic {self.gone[topic]} any more: create it with as many partitions "
-                "as at the source, or remove it from --topics"
+                f"the {self.end} no longer has the topic {self.gone[topic]}; create the topic with the "
+                "number of partitions of the source, or remove the topic from --topics"
             )
         if clean is None and self.every_topic:
             return (
-                f"the {self.end} has no topic {topic}: create it with as many partitions as at the source, "
-                "or name the topics that are wanted with --topics"
+                f"the {self.end} has no topic {topic}; create the topic with the number of partitions of "
+                "the source, or select the required topics with --topics"
             )
         if clean and partition >= clean.partitions:
-            return f"{clean.topic} of the {self.end} has only {clean.partitions} partitions: add some"
+            return (
+                f"{clean.topic} of the {self.end} has only {clean.partitions} partitions; add partitions "
+                "to this topic"
+            )
         return ""
 
 

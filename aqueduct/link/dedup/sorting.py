@@ -94,12 +94,12 @@ class _KnownIds:
         if str(topic_id) in ids:
             return ""
         if len(ids) >= MOST_IDS:
-            return f"the ledger has {count(MOST_IDS, 'topic id')} of {partition} already"
+            return f"the ledger already has {count(MOST_IDS, 'topic ID')} of {partition}"
         extra = bool(ids) or not self._is_expected(partition)
         if extra and self._extra >= MOST_EXTRA:
             return (
-                f"the ledger has {MOST_EXTRA:,} topic ids already that are former ones, or of partitions "
-                "without a clean one"
+                f"the ledger already has {MOST_EXTRA:,} topic IDs of former topics or of partitions without "
+                "a clean partition"
             )
         self._extra += extra
         ids.add(str(topic_id))
@@ -187,9 +187,9 @@ class Sorter:
         if should != number:  # in the ledger, too, it would be in two partitions
             return Skipped(
                 _which(raw_position, sent),
-                f"it belongs to partition {should} of {self._share.partitions} and is not written. The "
-                "ledger lists its offsets as missing when the sender has announced them. Find out who wrote "
-                f"it into {raw_topic}",
+                f"this record belongs to partition {should} of {self._share.partitions}, so it was not "
+                "written. The ledger lists its offsets as missing after the next announcement of the "
+                f"sender. Find out which principal wrote the record to {raw_topic}",
                 "raw-record-misplaced",
             )
         share = self._share
@@ -199,9 +199,10 @@ class Sorter:
         if fault := self._ids[number].refusal(partition, sent.topic_id):
             return Skipped(
                 _which(raw_position, sent),
-                f"it has topic id {sent.topic_id}, {fault}, and it is neither written nor listed as missing. "
-                "If the topic was not re-created so often, another host has, or had, the sender's key. Give "
-                "the sender a new key, and let the topic cross by another name",
+                f"this record has the topic ID {sent.topic_id}, and {fault}. The record is neither written "
+                "nor listed as missing. If the topic was not re-created that often, the private key of the "
+                "sender may be compromised: create a new key for the sender. Send the records under another "
+                "topic name",
                 "ledger-ids-exceeded",
             )
         return None
@@ -216,7 +217,8 @@ class Sorter:
         self._count(bucket, (raw, batch.last_offset), new=True)
         aside = Skipped(
             f"offsets {first} to {batch.last_offset} of {raw}",
-            f"they cannot be read. {str(error).rstrip('.')}. Find out who wrote them into {raw.topic}",
+            f"the batch cannot be read. {str(error).rstrip('.')}. Find out which principal wrote the batch "
+            f"to {raw.topic}",
             "raw-batch-unreadable",
         )
         tell(bucket.done, f"{aside}.")
@@ -235,7 +237,7 @@ class Sorter:
             bucket.ledger.miss(sent)
         if new and isinstance(sent, Frame):
             bucket.done.quarantined += 1
-            tell(bucket.done, f"{_which(raw_position, sent)}, which are not written: {reason}.")
+            tell(bucket.done, f"{_which(raw_position, sent)}. These offsets were not written: {reason}.")
 
     def _compare(self, bucket: BucketState, sent: Announcement, came: int) -> None:
         """Tell of a partition whose ledger knows more than its log has: what is to come there is not new."""
@@ -245,10 +247,11 @@ class Sorter:
             return
         bucket.done.contradicted += 1
         sentence = (
-            f"{sent.topic}-{sent.partition}: its sender announces a log that ends before offset {bound}, and "
-            f"the ledger in {self._share.gap_topic} knows of all up to there: so what comes below it is not "
-            "taken for new. Its log was truncated, or somebody else has, or had, the sender's key: see who, "
-            "and let the topic cross by another name."
+            f"{sent.topic}-{sent.partition}: the sender announces a log that ends before offset {bound}, "
+            f"but the ledger in {self._share.gap_topic} contains all offsets up to {bound}. Dedup treats "
+            "records below this offset as duplicates. The source log was truncated, or the private key of "
+            "the sender is compromised. Find out which of the two happened, and send the records under "
+            "another topic name."
         )
         if sentence not in bucket.done.told:
             tell(bucket.done, sentence)
@@ -263,9 +266,10 @@ def check_number(share: DedupShare, topic: str, partition: int, number: int, whe
     if should != number:
         raise Failed(
             "link-partitions-changed",
-            f"{where}-{number} of the {share.end} holds {topic}-{partition}, which belongs to partition "
-            f"{should} of {share.partitions}: the raw topics and {share.gap_topic} have got more partitions "
-            "since. This is final: create new raw, gap and clean topics, and send everything again.",
+            f"{where}-{number} of the {share.end} contains records of {topic}-{partition}, which belongs to "
+            f"partition {should} of {share.partitions}. Partitions were added to the raw topics and "
+            f"{share.gap_topic} after records had arrived. This cannot be repaired. Create new raw topics, "
+            "a new gap topic and new clean topics, and send all records again.",
         )
 
 

@@ -92,7 +92,7 @@ def check_there(
             raise Refused(
                 "link-partitions-unequal",
                 f"Raw topic {name} has {count(partitions, 'partition')} and gap topic {gap_topic} has "
-                f"{buckets}: they must have the same number of partitions, and it must not change.",
+                f"{buckets}. Both must have the same number of partitions, and this number must not change.",
             )
 
 
@@ -130,8 +130,8 @@ def _refused(
     if not (isinstance(error, _REFUSALS) or (isinstance(error, _DOUBTFUL) and not _is_readable(batch))):
         raise error
     reason = (
-        f"the {share.end} refuses them, {str(error).rstrip('.')}: give the clean topic the limits of its "
-        "source, and send them again"
+        f"the {share.end} rejected the records ({str(error).rstrip('.')}). Set the limits of the source "
+        "topic for the clean topic, and send the missing offsets again"
     )
     return batch.raw_position, reason
 

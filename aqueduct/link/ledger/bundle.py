@@ -60,18 +60,18 @@ def loads(text: str, where: str) -> Bundle:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused("bundle-invalid", f"{where} isn't a bundle: it is not JSON ({error}).") from None
+        raise Refused("bundle-invalid", f"{where} is not a bundle: it is not JSON ({error}).") from None
     if type(content) is not dict or content.get("type") not in get_args(BundleKind):
-        raise Refused("bundle-invalid", f'{where} isn\'t a bundle: "type" must be "all" or "first".')
+        raise Refused("bundle-invalid", f'{where} is not a bundle: "type" must be "all" or "first".')
     if type(content.get("results")) is not list:
-        raise Refused("bundle-invalid", f'{where} isn\'t a bundle: "results" must be a list.')
+        raise Refused("bundle-invalid", f'{where} is not a bundle: "results" must be a list.')
     results = [
         _missing(result, f"{where}: result {number}") for number, result in enumerate(content["results"], 1)
     ]
     if len({(missing.topic, missing.partition) for missing in results}) < len(results):
         raise Refused(
             "bundle-invalid",
-            f"{where} lists a partition twice: make the bundle again with `aqueduct diode create`.",
+            f"{where} lists a partition twice. Create the bundle again with `aqueduct diode create`.",
         )
     return Bundle(content["type"], results)
 
@@ -84,7 +84,7 @@ def _missing(content: Any, where: str) -> MissingOffsets:
         raise Refused("bundle-invalid", f'{where} has no "topic".')
     if type(partition) is not int or partition < 0:
         raise Refused(
-            "bundle-invalid", f'{where} ({topic}) must have a "partition" from 0 on, not {partition!r}.'
+            "bundle-invalid", f'{where} ({topic}) must have a "partition" of 0 or more, not {partition!r}.'
         )
     if type(gaps) is not list or not all(map(_is_span, gaps)):
         raise Refused(
@@ -93,7 +93,8 @@ def _missing(content: Any, where: str) -> MissingOffsets:
         )
     if topic_id is not None and not _is_id(topic_id):
         raise Refused(
-            "bundle-invalid", f'{where} ({topic}-{partition}) must have a UUID as "topic_id", or none.'
+            "bundle-invalid",
+            f'{where} ({topic}-{partition}) must have a UUID as "topic_id", or no "topic_id".',
         )
     return MissingOffsets(
         topic=topic,

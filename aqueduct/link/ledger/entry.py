@@ -140,7 +140,7 @@ def partitions(value_by_key: Mapping[str, str]) -> dict[TopicPartition, LedgerPa
             retired, updated = bool(head["retired"]), int(head["updated"])
         except (KeyError, TypeError, ValueError) as error:
             raise Failed(
-                "ledger-entry-invalid", f"{_which(key)} is not whole: {error!r} is missing or wrong."
+                "ledger-entry-invalid", f"{_which(key)} is incomplete: {error!r} is missing or wrong."
             ) from None
         partition = ledger.setdefault(
             topic_partition, LedgerPartition(topic=topic_partition.topic, partition=topic_partition.partition)
@@ -163,9 +163,12 @@ def _parsed(key: str, value: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         content = None
     if type(content) is not dict:
-        raise Failed("ledger-entry-invalid", f"{_which(key)} is not JSON of a ledger: is this the gap topic?")
+        raise Failed(
+            "ledger-entry-invalid",
+            f"{_which(key)} is not a JSON object of a ledger. Check the name of the gap topic.",
+        )
     return content
 
 
 def _which(key: str) -> str:
-    return f"The ledger's entry {key!r}"
+    return f"The ledger entry {key!r}"

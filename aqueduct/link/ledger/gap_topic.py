@@ -34,6 +34,6 @@ def check_kept(client: Client, topic: str) -> None:
     if policy != "compact":
         raise Refused(
             "gap-topic-not-compacted",
-            f"Gap topic {topic} has cleanup.policy={policy}, so what is missing would be forgotten: "
-            f"kafka-configs --alter --topic {topic} --add-config cleanup.policy=compact",
+            f"Gap topic {topic} has cleanup.policy={policy}, so brokers would delete the list of missing "
+            f"offsets. Run kafka-configs --alter --topic {topic} --add-config cleanup.policy=compact",
         )

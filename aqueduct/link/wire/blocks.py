@@ -35,7 +35,7 @@ class Packer:
         """Add a value; return the blocks that it filled."""
         length = len(value)
         if not 0 < length <= LARGEST:
-            raise ValueError(f"a value of {length} bytes can't cross")
+            raise ValueError(f"a value of {length} bytes is too large for the link")
         full: list[bytes] = []
         view = memoryview(value)
         offset = 0

@@ -58,7 +58,8 @@ def check_link(link: int) -> int:
     """Check a link's number; Refused if it isn't one."""
     if not 0 <= link < _LINKS:
         raise Refused(
-            "link-options-invalid", f"A link can't have the number {link}: use one from 0 to {_LINKS - 1}."
+            "link-options-invalid",
+            f"{link} is not a valid number of a link. Use a number from 0 to {_LINKS - 1}.",
         )
     return link
 
@@ -74,13 +75,14 @@ def shard_length(payload: int) -> int:
     if length < BEAT.size:
         raise Refused(
             "datagram-size-unsuitable",
-            f"Datagrams of {payload} bytes are too small: a link needs {OVERHEAD + ALIGNMENT} or more; "
-            "raise payloadSize or mtu.",
+            f"Datagrams of {payload} bytes are too small: a link needs at least {OVERHEAD + ALIGNMENT} "
+            "bytes. Increase payloadSize or mtu.",
         )
     if payload > LARGEST_SEND:
         raise Refused(
             "datagram-size-unsuitable",
-            f"Datagrams of {payload} bytes are too large: UDP takes {LARGEST_SEND}.",
+            f"Datagrams of {payload} bytes are too large: UDP allows at most {LARGEST_SEND} bytes. Reduce "
+            "payloadSize.",
         )
     return length
 

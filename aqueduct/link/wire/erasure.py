@@ -51,8 +51,9 @@ def check() -> None:
     except ECDriverError as error:
         raise Failed(
             "erasure-library-missing",
-            f"pyeclib can't use ISA-L, which repairs what a link loses ({error}): install pyeclib's wheel "
-            "from PyPI, which brings ISA-L, or the package libisal2 (Debian, Ubuntu).",
+            f"pyeclib cannot load the library ISA-L, which restores lost datagrams ({error}). Install the "
+            "pyeclib wheel from PyPI, which contains ISA-L, or install the package libisal2 (Debian, "
+            "Ubuntu).",
         ) from None
 
 

@@ -86,7 +86,7 @@ def read_key(raw_key: bytes) -> FrameKey:
     """Parse a raw record's key; Malformed if it isn't one."""
     match = _KEY.fullmatch(raw_key)
     if not match:
-        raise Malformed(f"{raw_key[:300]!r} isn't the key of a raw topic's record.")
+        raise Malformed(f"{raw_key[:300]!r} is not the key of a record of a raw topic.")
     topic, partition, first, second, policy = match.groups()
     announced = policy is not None
     last = int(second) - announced  # an announcement's is the end
@@ -137,7 +137,7 @@ def unpack(value: Buffer, *, largest: int = LARGEST) -> Frame | Announcement:
         )
     if length > largest:
         raise Malformed(
-            f"A frame of {topic}-{partition} has {length} bytes, more than the {largest} allowed."
+            f"A frame of {topic}-{partition} has {length} bytes, more than the limit of {largest} bytes."
         )
     batches = _decompressed(body, length) if flags == COMPRESSED else bytes(body)
     return Frame(
@@ -166,14 +166,15 @@ def batches_of(frame: Frame) -> Iterator[Batch]:
     for batch in walk(frame.batches):
         if not least <= batch.base_offset <= batch.last_offset <= frame.last:
             raise Damaged(
-                f"A batch has offsets {batch.base_offset} to {batch.last_offset}, and {least} to "
-                f"{frame.last} are left of its frame."
+                f"A batch has offsets {batch.base_offset} to {batch.last_offset}, but offsets {least} to "
+                f"{frame.last} remain in its frame."
             )
         size, least = size + len(batch), batch.last_offset + 1
         yield batch
     if size != len(frame.batches):
         raise Damaged(
-            f"The batches end in the middle of one, {len(frame.batches) - size} bytes after the last."
+            f"The last batch of a frame is incomplete: {len(frame.batches) - size} bytes follow the last "
+            "complete batch."
         )
 
 
@@ -198,7 +199,7 @@ def _header(value: Buffer) -> tuple[int, int, str, int, bytes, int, int, int, in
     try:
         version, kind, flags, name, partition, topic_id, first, second, length = HEADER.unpack_from(value)
     except struct.error:
-        raise Malformed(f"{len(value)} bytes are too few for a frame.") from None
+        raise Malformed(f"{len(value)} bytes are not enough for a frame.") from None
     if version != VERSION:
         raise Malformed(f"The frame has version {version}; this release reads version {VERSION}.")
     start = HEADER.size + name
@@ -207,7 +208,7 @@ def _header(value: Buffer) -> tuple[int, int, str, int, bytes, int, int, int, in
     except UnicodeDecodeError:
         topic = ""
     if len(topic) != name or not LEGAL_NAME.fullmatch(topic):
-        raise Malformed("The frame's topic has no legal name.")
+        raise Malformed("The topic name of the frame is not valid.")
     body = len(value) - start
     if kind == FRAME:
         # A range is never empty; an announced log may be.
@@ -217,7 +218,7 @@ def _header(value: Buffer) -> tuple[int, int, str, int, bytes, int, int, int, in
             kind == ANNOUNCEMENT and first <= second and flags in (0, COMPACTED) and not length and not body
         )
     if not right or first < 0 or partition < 0:
-        raise Malformed(f"The header of a frame of {topic}-{partition} contradicts itself.")
+        raise Malformed(f"The header of a frame of {topic}-{partition} has contradictory values.")
     return kind, flags, topic, partition, topic_id, first, second, length, start
 
 
@@ -228,8 +229,8 @@ def _decompressed(body: memoryview, length: int) -> bytes:
     """
     try:
         if zstandard.frame_content_size(body) != length:
-            raise Malformed("A frame's compressed batches are not as long as its header says.")
+            raise Malformed("The length of a frame's compressed batches differs from its header.")
         reader = zstandard.ZstdDecompressor(max_window_size=max(1 << 10, 1 << length.bit_length()))
         return reader.decompress(body, allow_extra_data=False)
     except zstandard.ZstdError as error:
-        raise Malformed(f"A frame can't be decompressed: {error}.") from None
+        raise Malformed(f"A frame cannot be decompressed: {error}.") from None

@@ -32,10 +32,10 @@ class Kind(IntEnum):
 class Refusal(Enum):
     """The reason why a key frame is not believed."""
 
-    DAMAGED = "it is cut off, or its sender sealed it wrongly"
-    STRANGER = "its sender is none of those that this receiver knows"
-    BAD_SIGNATURE = "it is not what its sender signed, or another signed it"
-    OTHER_RECEIVER = "it was sealed for another receiver"
+    DAMAGED = "the key frame is truncated, or the sender encrypted it wrongly"
+    STRANGER = "the receiving end does not accept this sender"
+    BAD_SIGNATURE = "the signature does not match the key frame or its sender"
+    OTHER_RECEIVER = "the key frame is encrypted for another receiving end"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,26 +56,28 @@ class SessionSettings:
         if not 0 <= self.parity <= _MOST_PARITY:
             raise Refused(
                 "link-options-invalid",
-                f"A parity of {self.parity} % is not possible: use 0 to {_MOST_PARITY}.",
+                f"A parity of {self.parity} % is not possible. Use 0 to {_MOST_PARITY}.",
             )
         if not 1 <= self.interleave <= _MOST_INTERLEAVE:
             raise Refused(
                 "link-options-invalid",
-                f"{self.interleave} blocks can't be interleaved: set interleave to 1 to {_MOST_INTERLEAVE}.",
+                f"{self.interleave} blocks cannot be interleaved. Set interleave to 1 to {_MOST_INTERLEAVE}.",
             )
         if not 1 <= self.shards <= MOST_DATA:
             raise Refused(
-                "link-options-invalid", f"A block can't have {self.shards} data shards: use 1 to {MOST_DATA}."
+                "link-options-invalid",
+                f"A block cannot have {self.shards} data shards. Use 1 to {MOST_DATA}.",
             )
         if self.linger < 0:
             raise Refused(
-                "link-options-invalid", f"A linger of {self.linger} s is not possible: use 0 or more."
+                "link-options-invalid", f"A linger of {self.linger} s is not possible. Use 0 or more."
             )
         if self.rotate < 2 * ANNOUNCE_EVERY:
             raise Refused(
                 "link-options-invalid",
-                f"A new key every {self.rotate} s is too often to announce it before it is used: "
-                f"set generateNewSymmetricKeyEvery to {2 * ANNOUNCE_EVERY:.0f} or more.",
+                f"A new key every {self.rotate} s is too often, because the sender must announce a key "
+                f"before it uses the key. Set generateNewSymmetricKeyEvery to {2 * ANNOUNCE_EVERY:.0f} or "
+                "more.",
             )
 
     def parity_of(self, k: int) -> int:
@@ -211,13 +213,13 @@ class Session:
         )
         if len(frame) > self.size:
             instead = (
-                f", or make a receiver's key of {Algorithm.X25519}"
+                f", or create a key of the receiving end with the algorithm {Algorithm.X25519}"
                 if receiver.algorithm is Algorithm.HYBRID
                 else ""
             )
             raise Refused(
                 "datagram-size-unsuitable",
-                f"A key frame of {len(frame)} bytes does not fit in datagrams of {self.size}: raise "
+                f"A key frame of {len(frame)} bytes does not fit in datagrams of {self.size}. Increase "
                 f"payloadSize or mtu{instead}.",
             )
         return _DataKey(number, [frame[: HEADER.size], frame[HEADER.size :]], AESGCM(key))

@@ -83,13 +83,15 @@ def loads(content: bytes, name: str, link: int) -> ReceiverState:
     except (ValueError, KeyError):  # strict_json's Unreadable is one, too
         raise Failed(
             "link-state-unreadable",
-            f"{name} isn't a state of a link's receiver that this release can read. Without it a recording "
-            "of what crossed could be played again: restore it, or move it away if only the sender can send.",
+            f"{name} is not a state file of a receiving end that this release can read. Without the state, "
+            "the receiving end would accept recorded datagrams again. Restore the file. If only the sender "
+            "can send to this host, you can move the file to another folder instead.",
         ) from None
     if state.link != link:
         raise Refused(
             "link-state-mismatch",
-            f"{name} is the state of link {state.link}, not {link}: give each link its own stateDir.",
+            f"{name} is the state file of link {state.link}, not of link {link}. Set a separate stateDir "
+            "for each link.",
         )
     return state
 
@@ -102,7 +104,7 @@ def loads_unfinished(content: memoryview) -> Iterable[Unfinished]:
         nonlocal at
         at += size
         if at > len(content):
-            raise ValueError("it is cut off")
+            raise ValueError("the file is truncated")
         return content[at - size : at]
 
     while at < len(content):

@@ -100,10 +100,11 @@ def prepare_state(order: MirrorOrder, target: Client) -> None:
             if name not in existing or len(existing[name].led_partitions) < len(existing[name].partitions)
         ]
         if missing and time.monotonic() > deadline:
-            reasons = "; ".join(refused.values()) or "see whether all brokers run"
+            reasons = "; ".join(refused.values()) or "check that all brokers run"
             raise Failed(
                 "topic-not-ready",
-                f"The {target.end} has no {some(missing)} with leaders after {seconds} s: {reasons}.",
+                f"The {target.end} has no topic {some(missing)} with leaders of all partitions after "
+                f"{seconds} s: {reasons}.",
             )
         if missing:
             target.sleep(POLL_SECONDS)
@@ -236,14 +237,16 @@ class FlowTopics:
             raise Refused(
                 "mirror-tasks-differ",
                 f"The topics {some(names)} of the {self._target.end} have different numbers of partitions. "
-                "Each has one for each task, which must not change. Restore them.",
+                "Each topic needs one partition for each task, and this number must not change. Restore "
+                "both topics.",
             )
         number = tasks.pop()
         if self._assigned and number != self._assigned:
             raise Refused(
                 "mirror-tasks-differ",
-                f"The topics {some(names)} of the {self._target.end} have {number} partitions, and had "
-                f"{self._assigned} when this process was started. New topics are not mirrored. Restore both.",
+                f"The topics {some(names)} of the {self._target.end} have {number} partitions, but had "
+                f"{self._assigned} partitions at the start of this process. New topics are not mirrored. "
+                "Restore both topics.",
             )
         self._assigned = number
         return number
@@ -282,9 +285,9 @@ def check_positions(order: MirrorOrder, target: Client, assignments: Sequence[As
     if moved := sorted(p for p, task in state.tasks.items() if task_of(p, tasks) != task):
         raise Refused(
             "mirror-tasks-differ",
-            f"The topics {some(state_topics(order.flow))} of the {target.end} have {tasks} "
-            f"partitions, and had another number when positions of {some(moved)} were stored. Other "
-            "tasks would mirror these from their beginning again. Restore both topics.",
+            f"The topics {some(state_topics(order.flow))} of the {target.end} have {tasks} partitions, but "
+            f"had another number when positions of {some(moved)} were stored. Other tasks would mirror "
+            "these partitions from their beginning again. Restore both topics.",
         )
     if not unreadable:
         mirror_maker = FlowPositions(order.flow, target)

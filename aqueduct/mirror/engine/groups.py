@@ -22,7 +22,10 @@ SAMPLES = 1_000  # recent positions of a partition, which are as good as checkpo
 CACHED = 100_000  # translations
 VISIBLE_SECONDS = 10
 POLL_SECONDS = 0.05
-HAS_MEMBERS = "the group has members at the target, so its offsets are theirs; stop them to synchronise it"
+HAS_MEMBERS = (
+    "the group has members at the target, so its offsets are not synchronised; stop these members to "
+    "synchronise the group"
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class MirroredGroups:
     def unmatched(self, names: Collection[str]) -> list[Skipped]:
         """Return the parts of the pattern that match none of the flow's groups. `.*` asks for no group."""
         reason = (
-            "the source has no consumer group that matches it; correct it, or let the group commit offsets"
+            "no consumer group of the source matches this pattern; correct the pattern, or start the group "
+            "so that it commits offsets"
         )
         parts = unmatched_parts(self.pattern.pattern, names)
         return [
@@ -147,8 +151,9 @@ class GroupSynchroniser:
                 continue
             if not translated.exact:
                 reason = (
-                    "records were compacted since, or another engine has mirrored them, so it reads again "
-                    f"from offset {translated.offset}, or from a later one that it has at the target"
+                    "records were compacted, or another engine mirrored them, so the group reads some "
+                    f"records again: from offset {translated.offset}, or from its later committed offset at "
+                    "the target"
                 )
                 inexact.append(Skipped(f"group {name}, {partition}", reason, "group-offset-inexact"))
             translations[targets[partition]] = translated.offset, metadata

@@ -90,8 +90,9 @@ class Membership:
         if error.fatal() or error.code() in _FINAL:
             raise Failed(
                 "mirror-membership-failed",
-                f"This process cannot be a member of the group {self._group} of the {self._end}: "
-                f"{error.str()}. Grant its principal Read of the group and of the topic {self._topic}.",
+                f"This process cannot join the consumer group {self._group} of the {self._end}: "
+                f"{error.str()}. Grant the principal of this process Read on the group and on the topic "
+                f"{self._topic}.",
             )
         log.debug("%s: %s", self._group, error)
 
@@ -130,7 +131,8 @@ def _consumer(end: End, flow: str) -> Consumer:
     except KafkaException as error:
         raise Failed(
             "client-config-invalid",
-            f"The {end} can't be asked with these settings: {error.args[0].str()}; see to its PEM files.",
+            f"The client settings of the {end} cannot be used: {error.args[0].str()}. Check the PEM files "
+            "in these settings.",
         ) from None
 
 

@@ -18,7 +18,9 @@ def metrics(figures: MirrorFigures) -> Iterator[Metric]:
     yield OWN.counter("records", "records that were mirrored", sum(task.records for task in counted))
     yield OWN.counter("batch_bytes", "bytes of their batches", sum(task.bytes for task in counted))
     yield OWN.counter("transactions", "transactions of the tasks", sum(task.transactions for task in counted))
-    yield OWN.gauge("tasks", "tasks of the flow that this process runs; 0: it stands by", len(tasks))
+    yield OWN.gauge(
+        "tasks", "tasks of the flow that this process runs; 0: the process is on standby", len(tasks)
+    )
     positions = figures.positions
     yield OWN.gauge("partitions", "source partitions that are mirrored", len(positions))
     yield OWN.gauge("refused", "partitions and topics that are not mirrored", len(figures.skipped))
@@ -34,4 +36,4 @@ def metrics(figures: MirrorFigures) -> Iterator[Metric]:
     )
     yield OWN.gauge("lost", "offsets that the source deleted before they were mirrored, at most", lost)
     if newest := max((task.committed_time for task in counted), default=0.0):
-        yield OWN.gauge("committed_time", "when a transaction was committed, Unix time", newest)
+        yield OWN.gauge("committed_time", "time of the last committed transaction, Unix time", newest)

@@ -212,10 +212,10 @@ def check_holder(flow: str, holder: str | None, engine: str) -> None:
     """Check that an engine may run a flow; else EngineDiffers. `holder`: the engine that has it, if any."""
     if holder not in (None, engine):
         raise EngineDiffers(
-            f"The engine {holder} has mirrored the flow {flow}, so the engine {engine} has no positions of "
-            "it, or outdated ones. Records would arrive twice. Nothing was written. Run "
-            "playbooks/switch_mirror.yml, which moves the positions, or set the engine of the flow back to "
-            f"{holder}."
+            f"The engine {holder} has mirrored the flow {flow}, so the engine {engine} has no positions or "
+            "outdated positions of this flow. Records would arrive twice. Nothing was written. Run "
+            "playbooks/switch_mirror.yml, which moves the positions, or set the engine of the flow to "
+            f"{holder} again."
         )
 
 
@@ -288,8 +288,8 @@ def _text(value: Any) -> str:
 
 def _unreadable(kind: str, key: bytes, error: Exception) -> UnreadablePosition:
     return UnreadablePosition(
-        f"The {kind} {key[:300].decode(errors='replace')} cannot be read: {error}. Update Aqueduct on this "
-        f"host, or restore the topic of {kind}s."
+        f"The {kind} {key[:300].decode(errors='replace')} cannot be read: {error}. Upgrade Aqueduct on this "
+        f"host, or restore the {kind}s topic."
     )
 
 
@@ -397,9 +397,9 @@ def resume(
     if checkpoint and checkpoint[:2] > (position.generation, position.next):
         raise PartitionRefused(
             "mirror-position-outdated",
-            f"{partition}: the position {position.next} is older than the checkpoint {checkpoint.source}, so "
-            "the topic of positions lost its end. Records after the position would arrive twice. Nothing was "
-            f"written. {_MIRROR_AGAIN}",
+            f"{partition}: the position {position.next} is older than the checkpoint {checkpoint.source}, "
+            "because the log of the positions topic was truncated. Records after the position would arrive "
+            f"twice. Nothing was written. {_MIRROR_AGAIN}",
         )
     if position.topic_id != log.topic_id:
         earlier = (*position.earlier, EarlierTopic(position.topic_id, position.next))
@@ -418,7 +418,7 @@ def resume(
 
 
 _MIRROR_AGAIN = (
-    "To mirror the topic from its beginning, delete the target topic, which deletes its records, and use "
+    "To mirror the topic from its beginning, delete the target topic, which destroys its records, and pass "
     "--again."
 )
 
@@ -439,8 +439,8 @@ def _begin(
     if again and target.end:
         raise PartitionRefused(
             "mirror-target-not-empty",
-            f"{partition}: the target partition has records, so it cannot be mirrored again. Nothing was "
-            f"written. {_MIRROR_AGAIN}",
+            f"{partition}: the target partition has records, so the partition cannot be mirrored again. "
+            f"Nothing was written. {_MIRROR_AGAIN}",
         )
     former = [position.generation] if position else []
     former += [checkpoint.generation] if checkpoint else []
@@ -461,8 +461,8 @@ def _check_first(
     if checkpoint:
         raise PartitionRefused(
             "mirror-position-missing",
-            f"{partition}: the flow has no position, and its checkpoint {checkpoint.source} shows that it "
-            "has mirrored the partition. Nothing was written. Restore the topic of positions.",
+            f"{partition}: the flow has no position, but its checkpoint {checkpoint.source} shows that the "
+            "flow has mirrored the partition. Nothing was written. Restore the positions topic.",
         )
     if target.end and not first_start:
         raise PartitionRefused("mirror-position-missing", missing_position(str(partition)))
@@ -470,9 +470,10 @@ def _check_first(
 
 def missing_position(subject: str) -> str:
     return (
-        f"{subject}: the flow has no position, and the target has records that may be of the same source. "
-        "Nothing was written. If this flow or another engine mirrored them, restore the topic of positions, "
-        "or mirror the topic under another name. If they are of others, run the flow once with --first-start."
+        f"{subject}: the flow has no position, but the target has records that may come from the same "
+        "source. Nothing was written. If this flow or another engine mirrored these records, restore the "
+        "positions topic, or mirror the topic under another name. If other producers wrote these records, "
+        "run the flow once with --first-start."
     )
 
 
@@ -481,7 +482,7 @@ def _check_target(partition: TopicPartition, position: Position, target: TargetL
         raise PartitionRefused(
             "mirror-target-recreated",
             f"{partition}: the target topic was deleted and re-created after offset {position.next} was "
-            "mirrored. Nothing was written. To mirror the topic from its beginning, use --again.",
+            "mirrored. Nothing was written. To mirror the topic from its beginning, pass --again.",
         )
     position = after_cut(position, target)
     if position.target_cut != NOT_CUT:
@@ -489,7 +490,8 @@ def _check_target(partition: TopicPartition, position: Position, target: TargetL
             "mirror-target-cut",
             f"{partition}: the target partition lost records between the offsets {position.target_cut} and "
             f"{position.target_end}, up to which the flow had written. Nothing was written. To mirror the "
-            "topic from its beginning, delete the target topic, which deletes its records, and use --again.",
+            "topic from its beginning, delete the target topic, which destroys its records, and pass "
+            "--again.",
         )
 
 
@@ -497,9 +499,10 @@ def _same_topic(partition: TopicPartition, position: Position, log: SourceLog) -
     if log.bound_epoch_end is not None and log.bound_epoch_end < 0:
         raise PartitionRefused(
             "mirror-source-diverged",
-            f"{partition}: the source's leader does not know the leader epoch {position.epoch} of the last "
-            "mirrored record, so it is unknown which records it lost. Nothing was written. To mirror the "
-            "topic from its beginning, delete the target topic, which deletes its records, and use --again.",
+            f"{partition}: the leader of the source partition does not have the leader epoch "
+            f"{position.epoch} of the last mirrored record, so it is unknown which records the leader lost. "
+            "Nothing was written. To mirror the topic from its beginning, delete the target topic, which "
+            "destroys its records, and pass --again.",
         )
     epoch_end = position.next if log.bound_epoch_end is None else log.bound_epoch_end
     cut = min(position.next, log.end, epoch_end)

@@ -113,4 +113,4 @@ class SourceReader:
 
 
 def _refuse_cut(partition: TopicPartition, position: int, offset: int) -> None:
-    raise LogCut(f"{partition} was truncated at {offset}, before {position}")
+    raise LogCut(f"{partition} was truncated at offset {offset}, before the position {position}")

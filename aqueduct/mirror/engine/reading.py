@@ -54,7 +54,7 @@ class FlowWorker:
     tasks: tuple[int, ...]
 
     def __str__(self) -> str:
-        tasks = f"tasks {', '.join(map(str, self.tasks))}" if self.tasks else "stands by"
+        tasks = f"tasks {', '.join(map(str, self.tasks))}" if self.tasks else "on standby"
         return f"{self.host} ({tasks})"
 
 
@@ -214,37 +214,37 @@ def deleted_findings(source: str, positions: Mapping[TopicPartition, Position]) 
     if not positions:
         return []
     named = (
-        f"{partition} (mirrored to offset {position.next}, and it last ended at "
-        f"{max(position.next, position.source_end)})"
+        f"{partition} (position {position.next}, last known end {max(position.next, position.source_end)})"
         for partition, position in positions.items()
     )
     return [
         labelled(
             "mirror-source-topic-deleted",
-            f"{source} no longer shows these topics: deleted, or not this client's to see. Records that "
-            f"came after the last look were not mirrored: {some(named)}. {_accept(source)}",
+            f"These topics were deleted at {source}, or the client may no longer describe them. Records "
+            f"that arrived after the last check of these topics were not mirrored: {some(named)}. "
+            f"{_accept(source)}",
         )
     ]
 
 
 def _accept(source: str) -> str:
     return (
-        f"To accept this, stop mirror_maker@{source} on every host, run aqueduct replicate with its options, "
-        "--accept-ranges and --until-caught-up, and start the unit again."
+        f"To accept this, stop mirror_maker@{source} on every host, run aqueduct replicate once with the "
+        "options of the unit, --accept-ranges and --until-caught-up, and start the unit again."
     )
 
 
 def range_findings(source: str, ranges: Iterable[AffectedRange]) -> list[str]:
     """Return a sentence for each kind of range."""
     sentences = {
-        LOST: f"{source} deleted these before they were mirrored: {{}}.",
+        LOST: f"{source} deleted these records before they were mirrored: {{}}.",
         LOST_EARLIER: (
             f"These topics were deleted and re-created at {source}. Records of the deleted topics at these "
             "offsets were not mirrored: {}."
         ),
         TARGET_ONLY: (
-            f"{source} lost the end of these logs after it was mirrored, so only the target has these "
-            "records: {}."
+            f"Logs at {source} were truncated after their records had been mirrored, so only the target has "
+            "these records: {}."
         ),
     }
     listed = list(ranges)
@@ -277,7 +277,10 @@ def task_findings(source: str, tasks: int, statuses: dict[int, TaskStatus], now:
     for number in range(tasks):
         task = statuses.get(number)
         if task is None:
-            sentence = f"Task {number} has not started; if that lasts, restart {unit}."
+            sentence = (
+                f"Task {number} has not started. If the task does not start within some minutes, restart "
+                f"{unit}."
+            )
             findings.append(labelled("mirror-task-missing", sentence))
             continue
         if task.is_silent(now):
@@ -285,8 +288,8 @@ def task_findings(source: str, tasks: int, statuses: dict[int, TaskStatus], now:
             findings.append(
                 labelled(
                     "mirror-task-silent",
-                    f"Task {number} last reported {silent:.0f} seconds ago, from {task.host}; start {unit} "
-                    "there and see its journal.",
+                    f"Task {number} last wrote its status {silent:.0f} seconds ago, on host {task.host}. "
+                    f"Start {unit} on this host, and read its journal.",
                 )
             )
         findings += [
@@ -295,7 +298,9 @@ def task_findings(source: str, tasks: int, statuses: dict[int, TaskStatus], now:
             if item.id != UNMATCHED  # these are asked for with the source's topics, see `unmatched`
         ]
         if more := task.refused_count - len(task.refused):
-            sentence = f"Task {number} does not mirror {more} more; see the journal of {unit}."
+            sentence = (
+                f"Task {number} does not mirror {more} more topics or partitions. Read the journal of {unit}."
+            )
             findings.append(labelled("mirror-refusals-unlisted", sentence))
     return findings
 
@@ -305,8 +310,8 @@ def taken_findings(source: str, statuses: Mapping[int, TaskStatus], now: float) 
     return [
         labelled(
             "mirror-task-taken",
-            f"A process on {status.host} runs task {number} without --shared, such as a run by hand, so the "
-            f"hosts of mirror_maker@{source} stand back. They continue when it has ended.",
+            f"A process on {status.host} runs task {number} without --shared, for example a manual run. The "
+            f"units mirror_maker@{source} wait until this process has ended.",
         )
         for number, status in sorted(statuses.items())
         if status.is_taken(now)

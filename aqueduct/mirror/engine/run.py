@@ -76,7 +76,7 @@ def _run_shared(order: MirrorOrder, stopping: Event, figures: MirrorFigures) -> 
                     if reported != frozenset(leases):
                         reported = frozenset(leases)
                         numbers = ", ".join(map(str, sorted(leases)))
-                        log.info("%s: %s", order.flow, f"has tasks {numbers}" if numbers else "stands by")
+                        log.info("%s: %s", order.flow, f"has tasks {numbers}" if numbers else "is on standby")
             finally:
                 for lease in leases.values():
                     lease.ended.set()
@@ -125,8 +125,8 @@ def _check_again(order: MirrorOrder, source: Client) -> None:
     if order.again and (unknown := order.again - order.topics.targets(source.topics()).keys()):
         raise Refused(
             "topic-unknown",
-            f"The flow {order.flow} mirrors no topic {', '.join(sorted(unknown))} of the {source.end}. "
-            "Nothing was written. Correct --again.",
+            f"The flow {order.flow} does not mirror the topic {', '.join(sorted(unknown))} of the "
+            f"{source.end}. Nothing was written. Correct --again.",
         )
 
 

@@ -33,7 +33,8 @@ class Stalls:
 def stalled(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Skipped]:
     """Return what a task reports of partitions that stall."""
     reason = (
-        f"its task runs, but has mirrored nothing of it for {STALLED_SECONDS} s although the source has more "
-        "records or no leader of it; check the brokers of the source, then restart the unit of the task"
+        f"its task runs, but has mirrored no record of the partition for {STALLED_SECONDS} s. The source "
+        "has more records, or the partition has no leader. Check the brokers of the source. Then restart "
+        "the unit of the task"
     )
     return {p: Skipped(str(p), reason, "mirror-partition-stalled") for p in partitions}

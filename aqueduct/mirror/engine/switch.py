@@ -235,9 +235,10 @@ class EngineSwitch:
         if written := sorted(p for p, of in ends.items() if of.target and of.target.end):
             raise Refused(
                 "mirror-state-missing",
-                f"The target has no position of the flow {self._order.flow}, and records of {some(written)}. "
-                "Nothing was moved. If the flow has mirrored them, restore its topic of positions. "
-                "Otherwise, set its engine back, and declare a flow with another name and naming: prefix.",
+                f"The target has no position of the flow {self._order.flow}, but has records of "
+                f"{some(written)}. Nothing was moved. If the flow mirrored these records, restore its "
+                "positions topic. Otherwise, set the former engine of the flow, and declare a flow with "
+                "another name and naming: prefix.",
             )
 
     def run(self) -> SwitchPlan:
@@ -253,8 +254,9 @@ class EngineSwitch:
         if open_:
             raise Failed(
                 "mirror-waits-for-transaction",
-                f"Transactions are open in {some(sorted(open_))}, so it is unknown which positions count. "
-                "Nothing was moved. Run aqueduct transactions find-hanging, and run the command again.",
+                f"Transactions are open in {some(sorted(open_))}, so it is unknown which positions are "
+                "valid. Nothing was moved. Run aqueduct transactions find-hanging, and run the command "
+                "again.",
             )
         last = self.plan()
         if last.is_made:
@@ -320,7 +322,7 @@ class EngineSwitch:
             return f"MirrorMaker 2 {hosts}"
         workers = self._batches.workers()
         if workers is None:
-            return "it is not known whether members share the flow"
+            return "it is unknown whether members of the group run the flow"
         if workers:
             return f"aqueduct replicate on {some([worker.host for worker in workers])}"
         self._state.refresh()
@@ -349,8 +351,8 @@ class EngineSwitch:
                     raise Failed(
                         "topic-not-ready",
                         f"The {self._target.end} has no {some([topic.name for topic in missing])} with "
-                        f"leaders: {'; '.join(refused.values()) or 'see whether all brokers run'}. Nothing "
-                        "was moved.",
+                        "leaders of all partitions: "
+                        f"{'; '.join(refused.values()) or 'check that all brokers run'}. Nothing was moved.",
                     )
                 self._target.sleep(POLL_SECONDS)
 
@@ -421,7 +423,8 @@ class EngineSwitch:
             if running := self._running():
                 raise Failed(
                     "mirror-workers-running",
-                    f"Workers of the flow {last.flow} were started meanwhile: {running}. Nothing was moved.",
+                    f"Workers of the flow {last.flow} were started during the run: {running}. Nothing was "
+                    f"moved. Stop mirror_maker@{last.flow} on every host, and run the command again.",
                 )
             producer.begin_transaction()
             sent = [

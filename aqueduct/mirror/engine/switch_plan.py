@@ -124,11 +124,12 @@ def to_batches(
     log, target = _present(partition, ends)
     next_, bound = stored.next or 0, stored.bound
     if bound is None or bound.topic_id == UNKNOWN_TOPIC:
-        raise _unproven(partition, f"the position {next_} is not bound to a topic ID")
+        raise _unproven(partition, f"no topic ID is stored with the position {next_}")
     if not stored.is_transactional:
         raise _unproven(
             partition,
-            f"the position {next_} was not written in a transaction, so records after it may have arrived",
+            f"the position {next_} was not written in a transaction, so records after the position may "
+            "already have arrived",
         )
     verdict = judge(next_, bound, log, Evidence())
     if verdict.fit is not PositionFit.FITS:
@@ -140,8 +141,9 @@ def to_batches(
     if bound.groups_unchecked:
         raise PartitionRefused(
             "synchronised-groups-unchecked",
-            f"{partition}: the offsets of synchronised groups were not checked since its topic was "
-            "re-created, truncated or restored. Check them, and run aqueduct mirror with --accept-ranges.",
+            f"{partition}: the offsets of synchronised groups were not checked after its topic was "
+            "re-created, truncated or restored. Check these offsets, and run aqueduct mirror with "
+            "--accept-ranges.",
         )
     former = stored.position
     generations = [former.generation] if former else []
@@ -230,8 +232,8 @@ def _present(partition: TopicPartition, ends: Ends) -> tuple[SourceLog, TargetLo
     if ends.log is None or ends.target is None:
         raise PartitionRefused(
             "mirror-partition-offline",
-            f"{partition}: the partition has no leader at one end, or does not exist at the target. Start "
-            "its brokers.",
+            f"{partition}: the partition has no leader at the source or at the target, or does not exist at "
+            "the target. Start the brokers of the partition.",
         )
     return ends.log, ends.target
 
@@ -239,22 +241,23 @@ def _present(partition: TopicPartition, ends: Ends) -> tuple[SourceLog, TargetLo
 def _unproven(partition: TopicPartition, reason: str) -> PartitionRefused:
     return PartitionRefused(
         UNPROVEN,
-        f"{partition}: {reason}. Run the flow with its former engine until aqueduct mirror reports nothing "
-        "of the partition.",
+        f"{partition}: {reason}. Run the flow with its former engine until aqueduct mirror has no finding "
+        "for the partition.",
     )
 
 
 def _listed(partition: TopicPartition) -> PartitionRefused:
     return PartitionRefused(
         "mirror-ranges-listed",
-        f"{partition}: ranges that did not arrive once are listed, and the next engine does not know them. "
-        "Accept them first with --accept-ranges.",
+        f"{partition}: the flow has a list of lost or repeated ranges, which cannot be moved to the next "
+        "engine. First accept these ranges with --accept-ranges.",
     )
 
 
 def _without_position(partition: TopicPartition, consequence: str) -> Skipped:
     reason = (
-        f"the flow has no position, and the target has records that may be of the same source, {consequence}"
+        "the flow has no position, but the target has records that may come from the same source, "
+        f"{consequence}"
     )
     return Skipped(str(partition), reason, "mirror-position-missing")
 
@@ -286,15 +289,17 @@ def plan(
         has_records = partition.topic in mirrored and target is not None and target.end > 0
         if to == BATCHES and state.next is None:
             if has_records:
-                left.append(_without_position(partition, "so batches will not mirror it"))
+                left.append(_without_position(partition, "so batches will not mirror the partition"))
             continue
         if to == BATCHES and partition.topic not in mirrored:
-            reason = "the flow mirrors no such topic of the source, so its position stays with mm2"
+            reason = "the flow does not mirror this topic of the source, so the position stays with mm2"
             left.append(Skipped(str(partition), reason, "mirror-position-left"))
             continue
         if to == MM2 and state.position is None:
             if has_records and state.next is None:
-                refused.append(_without_position(partition, "so mm2 would mirror all of it again"))
+                refused.append(
+                    _without_position(partition, "so mm2 would mirror the partition from its beginning again")
+                )
             continue
         try:
             if to == BATCHES:

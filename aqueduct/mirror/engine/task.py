@@ -229,8 +229,9 @@ class MirrorTask(Thread):
             status = state.statuses.get(self._share.number)
             if status and status.is_taken(time.time()):
                 raise TaskTaken(
-                    f"A process on {status.host} runs it without --shared, such as a run by hand. It is "
-                    f"taken back when that process has ended, or has not reported for {SILENT_SECONDS} s."
+                    f"A process on {status.host} runs this task without --shared, for example a manual run. "
+                    "This process runs the task again when the other process has ended, or has written no "
+                    f"status for {SILENT_SECONDS} s."
                 )
 
     def _report_failure(self, producer: TransactionalProducer, error: Exception) -> None:
@@ -416,7 +417,7 @@ def _without(position: Position, accepted: frozenset[PositionRange]) -> Position
 def _without_leader(partition: TopicPartition) -> Skipped:
     return Skipped(
         str(partition),
-        "the partition has no leader at one end; start its brokers",
+        "the partition has no leader at the source or at the target; start the brokers of the partition",
         "mirror-partition-offline",
     )
 
@@ -424,15 +425,16 @@ def _without_leader(partition: TopicPartition) -> Skipped:
 def _unreadable(partition: TopicPartition, error: Exception) -> Skipped:
     """Return what a task reports of a partition that it cannot read or write from an offset on."""
     if isinstance(error, ReadDenied):
-        reason = "the flow may not read its topic at the source; grant Read to its principal"
+        reason = "the flow may not read the topic at the source; grant Read to the principal of the flow"
         return Skipped(str(partition), reason, "cluster-request-failed")
     if isinstance(error, Unopened):
         reason = (
-            f"{str(error).rstrip('.')}; it must be opened to be mirrored, so nothing after it is mirrored"
+            f"{str(error).rstrip('.')}. The engine must decompress this batch, so no record after it is "
+            "mirrored"
         )
         return Skipped(str(partition), reason, "mirror-batch-unopened")
     if isinstance(error, Damaged):
-        reason = f"{str(error).rstrip('.')}; nothing from that batch on is mirrored"
+        reason = f"{str(error).rstrip('.')}. No record from this batch on is mirrored"
         return Skipped(str(partition), reason, "mirror-batch-unreadable")
     return Skipped.because_of(str(partition), error)
 
@@ -505,7 +507,7 @@ class _Copy:
             if producer.rejected is None:
                 raise
             source = self._sources[producer.rejected]
-            reason = f"{error}; set it to CreateTime"
+            reason = f"{error}. Set message.timestamp.type=CreateTime for the target topic"
             raise Rejected(source, Skipped(str(source), reason, "mirror-times-replaced")) from error
         if filling.end:
             raise filling.end
@@ -662,12 +664,12 @@ class _Copy:
         if source is None:
             return error
         if isinstance(error, _TOO_LARGE):
-            reason = f"{error}; raise max.message.bytes of the target topic"
+            reason = f"{error}. Increase max.message.bytes of the target topic"
             skipped = Skipped(str(source), reason, "record-too-large")
         elif isinstance(error, InvalidTimestampError):
             reason = (
-                f"{error}; raise message.timestamp.before.max.ms and message.timestamp.after.max.ms of the "
-                "target topic"
+                f"{error}. Increase message.timestamp.before.max.ms and message.timestamp.after.max.ms of "
+                "the target topic"
             )
             skipped = Skipped(str(source), reason, "mirror-time-rejected")
         else:

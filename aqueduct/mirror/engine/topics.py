@@ -38,14 +38,17 @@ class MirroredTopics:
 
 def unmatched(topics: MirroredTopics, mirrored: Collection[str], source: object) -> list[Skipped]:
     """Return the parts of the flow's pattern that match none of the topics that it mirrors."""
-    reason = f"no topic of the {source} that may be mirrored matches it; correct it, or create the topic"
+    reason = (
+        f"no topic of the {source} matches this pattern, except for internal topics; correct the "
+        "pattern, or create the topic"
+    )
     return [Skipped(part, reason, UNMATCHED) for part in unmatched_parts(topics.pattern.pattern, mirrored)]
 
 
 def illegal_names(targets: Mapping[str, str]) -> list[Skipped]:
     """Return the topics whose names at the target are not legal."""
     return [
-        Skipped(source, f"{target[:300]!r} is not a legal topic name at the target", "topic-name-invalid")
+        Skipped(source, f"{target[:300]!r} is not a valid topic name at the target", "topic-name-invalid")
         for source, target in targets.items()
         if not LEGAL_NAME.fullmatch(target)
     ]
@@ -83,8 +86,8 @@ def unsuitable(target: str, settings: Mapping[str, str]) -> Skipped | None:
     if settings.get("message.timestamp.type", CREATE_TIME) != CREATE_TIME:
         return Skipped(
             target,
-            "the target topic would give every record a new time; set its message.timestamp.type to "
-            "CreateTime",
+            "the target topic would replace the timestamps of all records; set "
+            "message.timestamp.type=CreateTime for the target topic",
             "mirror-times-replaced",
         )
     return None
@@ -95,11 +98,14 @@ def rejected(reasons: Mapping[str, str], existing: Collection[str]) -> list[Skip
 
     Topics that exist at the target are mirrored all the same.
     """
-    kept = "the target's controller refuses new settings or partitions, so the target topic keeps its own"
+    kept = (
+        "the controller of the target rejected new settings or partitions, so the target topic keeps its "
+        "present ones"
+    )
     return [
         Skipped(
             name,
-            f"{kept if name in existing else 'the controller of the target refuses the topic'}: {reason}",
+            f"{kept if name in existing else 'the controller of the target rejected the topic'}: {reason}",
             "topic-rejected",
         )
         for name, reason in sorted(reasons.items())
@@ -108,5 +114,8 @@ def rejected(reasons: Mapping[str, str], existing: Collection[str]) -> list[Skip
 
 def not_ready(name: str) -> Skipped:
     """Return a topic that the target should have, and has not or has with fewer partitions."""
-    reason = "the target does not have it with all its partitions yet; see whether all its brokers run"
+    reason = (
+        "the target does not have the topic with all its partitions yet; check that all brokers of the "
+        "target run"
+    )
     return Skipped(name, reason, "topic-not-ready")

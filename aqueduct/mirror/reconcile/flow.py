@@ -58,7 +58,7 @@ class ComparedTopics:
             compiled = None if pattern is None else re.compile(pattern)
         except re.error as error:
             raise Refused(
-                "pattern-invalid", f"The topics' pattern {pattern} does not compile: {error}."
+                "pattern-invalid", f"The topics pattern {pattern} is not a valid regular expression: {error}."
             ) from None
         return cls({} if names is None else parse_renames(names, prefix), compiled, prefix)
 
@@ -69,7 +69,8 @@ class ComparedTopics:
         if absent:
             raise Refused(
                 "topic-unknown",
-                f"No source has a topic {some(absent)} that its client may describe; see --topics.",
+                f"No source has a topic {some(absent)} that its client may describe. Correct --topics, or "
+                "grant Describe on the topic.",
             )
         if self.pattern is None:
             return dict(self.names)
@@ -77,7 +78,8 @@ class ComparedTopics:
         if not chosen:
             raise Refused(
                 "pattern-matches-nothing",
-                f"No source has a topic whose whole name matches {self.pattern.pattern}.",
+                f"No source has a topic whose whole name matches {self.pattern.pattern}. Correct the "
+                "pattern.",
             )
         return {name: self.prefix + name for name in chosen}
 
@@ -89,7 +91,10 @@ class ComparedTopics:
         missing = sorted(self.names.keys() - set(chosen))
         absent = "no partition of it was compared; check that a source has it, and run the command again"
         parts = unmatched_parts(self.pattern.pattern, chosen) if self.pattern else []
-        reason = "no source has a topic whose whole name matches it and that the pattern does not exclude"
+        reason = (
+            "no source has a topic whose whole name matches this part, and that the other parts of the "
+            "pattern do not exclude"
+        )
         return (
             *(Skipped(f"topic {name}", absent, "topic-unknown") for name in missing),
             *(Skipped(f"topics {part}", reason, "pattern-matches-nothing") for part in parts),

@@ -52,7 +52,7 @@ def partitions(end: End) -> dict[str, int]:
                 kafka_error.code() in (KafkaError._SSL, KafkaError._AUTHENTICATION) for kafka_error in errors
             ):
                 break  # trying again won't help
-    raise Failed("cluster-unreachable", f"The {end} can't be reached: {_reason(errors, failure)}")
+    raise Failed("cluster-unreachable", f"The {end} cannot be reached: {_reason(errors, failure)}")
 
 
 def known_partitions(end: End, names: Iterable[str], counts: Mapping[str, int]) -> Mapping[str, int]:
@@ -66,8 +66,8 @@ def known_partitions(end: End, names: Iterable[str], counts: Mapping[str, int]) 
         if time.monotonic() > deadline:
             raise Failed(
                 "topic-not-ready",
-                f"The {end} does not tell which partitions these topics have: {some(unknown)}. Nothing was "
-                "compared. See whether all its brokers run, and run the command again.",
+                f"The brokers of the {end} did not return the partitions of these topics: {some(unknown)}. "
+                "Nothing was compared. Check that all brokers run, and run the command again.",
             )
         time.sleep(LEADER_SECONDS)
         counts = partitions(end)
@@ -101,7 +101,7 @@ def read(end: End, parts: Sequence[Range]) -> Iterator[tuple[Range, list[Message
         while unread:
             messages = consumer.consume(BATCH_RECORDS, POLL_SECONDS)
             if not messages and time.monotonic() > heard + STALL_SECONDS:
-                silence = f"gave nothing of {next(iter(unread))} for {STALL_SECONDS} s"
+                silence = f"returned no records of {next(iter(unread))} for {STALL_SECONDS} s"
                 raise Failed("cluster-not-responding", f"The {end} {silence}: {_reason(errors)}")
             # Plain tuples: this is once per record.
             for partition, run in groupby(_checked(messages, end), key=lambda m: (m.topic(), m.partition())):
@@ -142,7 +142,8 @@ def _client(
     except KafkaException as error:
         raise Failed(
             "client-config-invalid",
-            f"The {end} can't be asked with these settings: {error.args[0].str()}; see to its PEM files.",
+            f"The client settings of the {end} cannot be used: {error.args[0].str()}. Check the PEM files "
+            "in these settings.",
         ) from None
 
 
@@ -191,7 +192,7 @@ def _offsets(
                 lacking = f"the offsets of {partition}"
                 raise Failed(
                     "cluster-request-failed",
-                    f"The {end} does not tell {lacking}: {_reason(errors, error)}",
+                    f"The {end} did not return {lacking}: {_reason(errors, error)}",
                 ) from None
         if len(offsets) < len(asked):
             time.sleep(LEADER_SECONDS)
@@ -222,7 +223,7 @@ def _checked(messages: list[Message], end: End) -> list[Message]:
     errors = [error for message in filter(Message.error, messages) if (error := message.error())]
     for error in errors:
         if error.code() not in (KafkaError._PARTITION_EOF, KafkaError.GROUP_AUTHORIZATION_FAILED):
-            raise Failed("cluster-request-failed", f"The {end} can't be read: {error.str()}.")
+            raise Failed("cluster-request-failed", f"The {end} cannot be read: {error.str()}.")
     if any(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED for error in errors):
         return [message for message in messages if message.topic() is not None]
     return messages
@@ -231,7 +232,13 @@ def _checked(messages: list[Message], end: End) -> list[Message]:
 def _reason(errors: Iterable[KafkaError], exception: KafkaException | None = None) -> str:
     """Return librdkafka's words for what went wrong last, without its names of threads and states."""
     messages = [error.str() for error in errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
-    text = messages[-1] if messages else exception.args[0].str() if exception else "no error was seen"
+    text = (
+        messages[-1]
+        if messages
+        else exception.args[0].str()
+        if exception
+        else ("the client reported no error")
+    )
     if unreachable := addresses.unreachable(text):
         return f"{addresses.sentence(*unreachable)}. {addresses.REMEDY}"
     return re.sub(r"^\S+/(bootstrap|\d+): | \(after .*|\.$", "", text) + "."

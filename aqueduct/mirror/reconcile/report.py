@@ -24,7 +24,9 @@ def text(flow: ComparedFlow, verdicts: Sequence[Verdict], unmatched: LeftOut = (
     table = [*_table(flow, shown), ""] if shown else []
     unequal = [labelled(skipped.id, skipped.why) for skipped in sentences(flow, verdicts)]
     if len(unequal) > ROWS:
-        unequal[ROWS:] = [f"... and {len(unequal) - ROWS} more; --report names them all."]
+        unequal[ROWS:] = [
+            (f"... and {len(unequal) - ROWS} more differences. The file of --report lists all of them.")
+        ]
     idle = [labelled(skipped.id, skipped.why) for skipped in _without_header(flow, verdicts)]
     idle += map(str, unmatched)
     return "\n".join([*table, *unequal, *idle, *_notes(verdicts), _summary(verdicts)])
@@ -36,7 +38,10 @@ def _without_header(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> Iterator
     compared = any(reading.records for verdict in verdicts for reading in verdict.readings)
     if flow.header and any(map(len, sources)) and not compared:
         header = f"{flow.header[0]}={flow.header[1].decode(errors='replace')}"
-        reason = f"No record at either end carries the header {header}, so none was compared. Check --header."
+        reason = (
+            f"No record at the source or the target has the header {header}, so no record was compared. "
+            "Check --header."
+        )
         yield Skipped(f"header {header}", reason, "header-matches-nothing")
 
 
@@ -53,7 +58,7 @@ def sentences(flow: ComparedFlow, verdicts: Iterable[Verdict]) -> Iterator[Skipp
             records = _are(sum(map(_records_in, lanes)), f" of the {flow.sources[0].role}")
             yield Skipped(
                 topic,
-                f"{topic}: the {flow.target.role} has no such topic; {records} missing.",
+                f"{topic}: this topic does not exist at the {flow.target.role}; {records} missing.",
                 "compared-topic-missing",
             )
         else:
@@ -68,9 +73,12 @@ def _notes(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Yield a sentence for each thing that the comparison left out, with the reason."""
     untimed = dict.fromkeys(verdict.lane.topic for verdict in verdicts if not verdict.timed)
     if untimed:
-        yield f"Times were not compared in {some(untimed)}: the target's brokers set them (LogAppendTime)."
+        yield (
+            f"Timestamps were not compared in {some(untimed)}, because the brokers of the target set "
+            "them (LogAppendTime)."
+        )
     if not all(verdict.ordered for verdict in verdicts):
-        yield "Several sources are merged: the order within each was checked, and there is none between them."
+        yield "The target merges several sources. The order of records was checked only within each source."
 
 
 def _table(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -153,7 +161,9 @@ def _end(verdict: Verdict, number: int) -> dict[str, Any] | None:
 def _difference(flow: ComparedFlow, verdict: Verdict) -> str:
     """Say what is wrong with an unequal lane, to follow its name."""
     if verdict.absent:
-        return f"the {flow.target.role} has no such partition; {_are(_records_in(verdict))} missing"
+        return (
+            f"this partition does not exist at the {flow.target.role}; {_are(_records_in(verdict))} missing"
+        )
     if order := verdict.difference and verdict.difference.out_of_order:
         number, offset = order
         return f"the same records in another order, first at {_role(flow, number)} offset {offset}"
@@ -165,9 +175,8 @@ def _difference(flow: ComparedFlow, verdict: Verdict) -> str:
             role = _role(flow, number)
             records = _are(lacking.records, f" of the {role}")
             parts.append(f"{records} not in the {other}, first at {role} offset {lacking.spans[0][0]}")
-    return (
-        ", and ".join(parts)
-        or "unequal when read first, but not when read again: retention may be at work there"
+    return ", and ".join(parts) or (
+        "different at the first reading, but equal at the second reading; retention may have deleted records"
     )
 
 

@@ -43,7 +43,7 @@ def compare(flow: ComparedFlow, every: Sequence[ComparedLane], workers: Workers)
         verdicts = first_reading(flow, every, run)
         unclear = sum(verdict.needs_second_reading for verdict in verdicts)
         if unclear:
-            note(f"Reading {count(unclear, 'partition')} again, to find what differs.")
+            note(f"Reading {count(unclear, 'partition')} again to find the differences.")
             verdicts = second_reading(flow, verdicts, run)
     except Failed:
         for end in flow.ends:

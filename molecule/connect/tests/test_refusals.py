@@ -18,7 +18,7 @@ def refusal(site: Site, playbook: str, **variables: object) -> str:
 def test_a_class_that_is_not_there(site: Site) -> None:
     wrong = site.declared({TO_DATABASE: {"connector.class": "io.debezium.JdbcSnk"}})
     said = refusal(site, "connectors", connect_connectors=wrong)
-    assert f"Connector {TO_DATABASE}: no worker has a plugin io.debezium.JdbcSnk" in said
+    assert f"Connector {TO_DATABASE}: no worker has the plugin io.debezium.JdbcSnk" in said
 
 
 def test_a_client_that_would_override_tls_away(site: Site) -> None:

@@ -29,7 +29,7 @@ PAUSE = (0.2, 0.5)  # of a writer, after 100 records
 GATE = {"name": "gate", "type": "string"}
 # `script/scenario land --all`: more seeds, Iceberg, and an object store.
 ALL = bool(os.environ.get("AQUEDUCT_ALL_SEEDS"))
-LOST = "Another lander committed to"
+LOST = "[landers-compete]"
 
 
 @dataclass(frozen=True)

@@ -219,7 +219,7 @@ def test_verify_agrees_and_sees_what_is_wrong(lab: Lab, lake: Lake, outcome: Out
     estate = Estate(lab)
     code, said = estate.land("verify").ended()
     assert code == 0, said
-    assert f"{TABLE}: every offset that landed is there once" in said
+    assert f"{TABLE}: every landed offset exists there exactly once" in said
     removed = {path for commit in outcome.commits for path in commit["removed"]}
     live = [
         file
@@ -236,14 +236,14 @@ def test_verify_agrees_and_sees_what_is_wrong(lab: Lab, lake: Lake, outcome: Out
         back.callback(lake.ask, "move", aside, place)
         code, said = estate.land("verify").ended()
         assert code == 3, said
-        assert "NOT as its topics are" in said
-        assert f"{taken['path']}: the store has no object of that name" in said
+        assert "the table does NOT match its topics" in said
+        assert f"{taken['path']}: the store has no object with this name" in said
         assert "Missing: flights-" in said
         lake.ask("move", others, place)
         back.callback(lake.ask, "move", place, others)
         code, said = estate.land("verify").ended()
         assert code == 3, said
-        assert f"{taken['path']}: it is not what was committed" in said
+        assert f"{taken['path']}: the file was changed after its commit" in said
     code, said = estate.land("verify").ended()
     assert code == 0, said
 

@@ -45,9 +45,9 @@ def test_consumer_waits_silently_until_broker_id_is_restored(site: Site, tmp_pat
         print(ill.stdout)
         assert ill.returncode != 0
         said = flat(ill.stdout)
-        assert f"for all replicas are on broker {site.node_id}, which does" in said
-        assert f"on broker {site.node_id + 1}: if that is the same host, its id was changed." in said
-        assert f"Of the groups that were named: {', '.join(waiting)}" in said
+        assert f"All their replicas are on broker {site.node_id}, which does" in said
+        assert f"No replica is assigned to broker {site.node_id + 1}." in said
+        assert f"Affected groups in --groups: {', '.join(waiting)}" in said
         assert [
             line
             for line in of_the_guide(f"doctor.yml --limit site_{site.name}")

@@ -38,7 +38,7 @@ def test_znode_restore_beside_running_brokers_recovers_cluster(site: OldSite, la
     lab.kill(SECOND, "kafka")
     wait_until(
         "why systemd doesn't start it beside an ensemble that knows no cluster",
-        lambda: "has no cluster. Restore its znodes first" in lab.journal(SECOND, "--unit=kafka"),
+        lambda: "contains no cluster. Restore its znodes first" in lab.journal(SECOND, "--unit=kafka"),
     )
     assert "Node does not exist" in site.shell("get", "/cluster/id"), "nobody has made a new cluster"
     assert site.meta(SECOND)["cluster.id"] == cluster
