@@ -34,7 +34,7 @@ def test_tasks_are_partitions_of_the_assignment() -> None:
 def test_member_without_assignment_stands_by() -> None:
     assert assigned_tasks(b"") == ()
     assert assigned_tasks(b"\0\0" + b"\0\0\0\0" + b"\xff\xff\xff\xff") == ()
-    assert str(FlowWorker("lake-1", ())) == "lake-1 (stands by)"
+    assert str(FlowWorker("lake-1", ())) == "lake-1 (on standby)"
     assert str(FlowWorker("lake-1", (0, 2))) == "lake-1 (tasks 0, 2)"
 
 

@@ -167,7 +167,7 @@ def test_what_was_sent_is_counted() -> None:
 @pytest.mark.parametrize(
     ("changes", "id_", "fact"),
     [
-        ({"link": -1}, "link-options-invalid", "number -1"),
+        ({"link": -1}, "link-options-invalid", "-1 "),
         ({"link": 1 << 32}, "link-options-invalid", "4294967296"),
         ({"payload": 63}, "datagram-size-unsuitable", "63 bytes"),
         ({"payload": 65_508}, "datagram-size-unsuitable", "65508 bytes"),
