@@ -12,6 +12,7 @@ from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.fetch import fetched_batches
 from aqueduct.kafka.follow import FetchPositions, _FetchSession
+from aqueduct.kafka.line import DEFAULTS
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
 
@@ -29,40 +30,40 @@ def forgotten(request: Any) -> set[tuple[UUID, int]]:
 
 
 def test_a_session_names_only_what_changed() -> None:
-    session = _FetchSession()
-    first = session.request({(ONE, 0): 0, (ONE, 1): 5, (OTHER, 0): 7}, {})
+    session = _FetchSession(DEFAULTS)
+    first = session.request({(ONE, 0): 0, (ONE, 1): 5, (OTHER, 0): 7}, {}, "")
     assert (first.session_id, first.session_epoch) == (0, 0)
     assert told(first) == {(ONE, 0): 0, (ONE, 1): 5, (OTHER, 0): 7}
     assert session.goes_on(42)
-    second = session.request({(ONE, 0): 3, (ONE, 1): 5, (OTHER, 0): 7}, {})
+    second = session.request({(ONE, 0): 3, (ONE, 1): 5, (OTHER, 0): 7}, {}, "")
     assert (second.session_id, second.session_epoch) == (42, 1)
     assert (told(second), forgotten(second)) == ({(ONE, 0): 3}, set())
     assert session.goes_on(42)
-    third = session.request({(ONE, 0): 3, (OTHER, 0): 7, (OTHER, 1): 0}, {})
+    third = session.request({(ONE, 0): 3, (OTHER, 0): 7, (OTHER, 1): 0}, {}, "")
     assert third.session_epoch == 2
     assert (told(third), forgotten(third)) == ({(OTHER, 1): 0}, {(ONE, 1)})
 
 
 def test_recreated_topic_replaces_old_one_in_session() -> None:
-    session = _FetchSession()
-    session.request({(ONE, 0): 9}, {})
+    session = _FetchSession(DEFAULTS)
+    session.request({(ONE, 0): 9}, {}, "")
     assert session.goes_on(42)
-    request = session.request({(OTHER, 0): 0}, {})
+    request = session.request({(OTHER, 0): 0}, {}, "")
     assert (told(request), forgotten(request)) == ({(OTHER, 0): 0}, {(ONE, 0)})
 
 
 def test_fetch_session_ends_if_broker_keeps_none() -> None:
     """Session id 0: a new session must then name all partitions."""
-    session = _FetchSession()
-    session.request({(ONE, 0): 9}, {})
+    session = _FetchSession(DEFAULTS)
+    session.request({(ONE, 0): 9}, {}, "")
     assert not session.goes_on(0)
 
 
 def test_epochs_start_again_at_one() -> None:
-    session = _FetchSession()
+    session = _FetchSession(DEFAULTS)
     session._id, session._epoch = 42, (1 << 31) - 1
     assert session.goes_on(42)
-    assert session.request({}, {}).session_epoch == 1
+    assert session.request({}, {}, "").session_epoch == 1
 
 
 def test_batches_before_a_damaged_one_are_read() -> None:
