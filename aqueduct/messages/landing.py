@@ -13,7 +13,7 @@ LANDING = (
         id="table-file-misread",
         area=Area.LANDING,
         meaning="Java's ORC readers refuse a file that an earlier version wrote, or read other times in it.",
-        fix="Run `aqueduct land compact`, or `aqueduct land reset` to the first offset of the file.",
+        fix="Run `aqueduct land reset` to the first offset of the file, then `aqueduct land`.",
     ),
     DeclaredMessage(
         id="landing-declaration-invalid",

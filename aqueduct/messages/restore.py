@@ -9,9 +9,9 @@ RESTORE = (
         meaning="A topic of the target contains records, and a restore writes only to empty topics.",
         fix=(
             "Restore under another name (`--topics orders:orders-restored`). With `--append` the "
-            "restore adds to the topic; let mirrors catch up first, or they copy restored records twice. "
-            "Deleting the topic destroys its records. To resume an interrupted restore, run its own command "
-            "again."
+            "restore adds to the topic; let mirrors catch up first and pass `--mirror`, or they copy "
+            "restored records twice. Deleting the topic destroys its records. To resume an interrupted "
+            "restore, run its own command again."
         ),
     ),
     DeclaredMessage(
