@@ -16,7 +16,7 @@ LANDING = (
             "An earlier version of Aqueduct wrote an ORC file that Java's ORC readers reject, or from "
             "which they read wrong times."
         ),
-        fix="Run `aqueduct land compact`, or run `aqueduct land reset` to the first offset of the file.",
+        fix="Run `aqueduct land reset` to the first offset of the file, then `aqueduct land`.",
     ),
     DeclaredMessage(
         id="landing-declaration-invalid",

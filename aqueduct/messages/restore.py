@@ -9,8 +9,8 @@ RESTORE = (
         meaning="A target topic contains records, but a restore writes only to empty topics.",
         fix=(
             "Restore under another name (`--topics orders:orders-restored`). With `--append`, the restore "
-            "adds the records to the topic. Before that, wait until mirrors have caught up, because "
-            "otherwise they copy restored records twice. Deleting the topic destroys its records. To resume "
+            "adds the records to the topic. Before that, wait until mirrors have caught up, and pass "
+            "`--mirror`, because otherwise they copy restored records twice. Deleting the topic destroys its records. To resume "
             "an interrupted restore, run the command of that restore again."
         ),
     ),

@@ -73,7 +73,7 @@ def test_root_is_refused_in_store_of_service(store: Path, victim: Path, action: 
         act(open_editable(store.as_uri(), private=True))
 
 
-def test_folder_of_service_in_store_of_root_is_refused(top: Path, victim: Path) -> None:
+def test_service_folder_in_store_of_root_is_refused(top: Path, victim: Path) -> None:
     store = top / "store"
     objects = open_editable(store.as_uri(), private=True)
     objects.create("snapshots/1.json", b"{}")

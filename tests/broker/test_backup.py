@@ -18,9 +18,9 @@ import pytest
 import zstandard
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from kit import clients
+from kit import clients, without_spark
 from kit.clients import create
-from kit.identifiers import assert_printed
+from kit.identifiers import assert_printed, printed
 
 from aqueduct.cli import main
 from aqueduct.common import timestamps
@@ -128,6 +128,33 @@ def test_records_are_stored_as_they_are(site: Site, make_topic: Callable[..., st
     assert site.stored(topic) == kinds
     (segment,) = site.snapshot().segments[topic, 1, 0]  # type: ignore[index]
     assert (segment.start, segment.stop, segment.records, segment.max_time) == (0, 4, 4, 9_000)
+
+
+# Everything is more than one process does sooner: 1.2 GB on a host with 64 cores, and on two no size at all.
+ALWAYS_SPARK = """
+import os
+os.cpu_count = lambda: 64
+from aqueduct.cli import main
+from aqueduct.work import crossover, workers
+crossover.START_SECONDS = 0
+asked, find_spec = [], workers.find_spec
+workers.find_spec = lambda name: asked.append(name) or find_spec(name)
+code = main(sys.argv[1:])
+assert asked == ["pyspark"] * len(asked) != [], "Spark was not considered"
+sys.exit(code)
+"""
+
+
+def test_large_backup_needs_no_pyspark(site: Site, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(3)
+    for partition in range(3):
+        produce(site, topic, numbers(0, 100), partition)
+    done = without_spark.run(ALWAYS_SPARK, *site.command("--topics", topic))
+    assert done.returncode == 0, done.stderr
+    assert [values(site.stored(topic, partition)) for partition in range(3)] == [numbers(0, 100)] * 3
+    wanted = without_spark.run(without_spark.MAIN, *site.command("--topics", topic, "--master", "local[2]"))
+    assert (wanted.returncode, printed(wanted.stderr)) == (2, ["python-package-missing"])
+    assert Catalog.open(open_store(site.url)).numbers() == [1]
 
 
 def test_a_segment_unpacked_is_one_of_kafka_s(

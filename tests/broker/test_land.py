@@ -1,5 +1,6 @@
 """`aqueduct land` of a real cluster into a folder; judged by confluent-kafka, Python's json and the files."""
 
+import hashlib
 import json
 import random
 import signal
@@ -525,6 +526,38 @@ def test_verify_notices_what_is_wrong(
     said = capsys.readouterr().out
     assert f"Twice or more: {topic}-0, 100 offsets: 0 to 99" in said
     assert f"Missing: {topic}-0, 100 offsets: 100 to 199" in said
+
+
+def test_verify_reports_files_that_java_misreads(
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An earlier version wrote files as pyarrow does, which reads them. A reset lands the records again."""
+    lake.declare(topic, columns=[{"name": "at", "type": "timestamp"}], partition_by=None)
+    times = ("1969-12-31T23:59:57.5", "2020-01-01T00:00:00")
+    clients.produce(lake.broker, topic, [json.dumps({"at": time}) for time in times])
+    assert lake.land() == 0
+    assert main(lake.command("verify")) == 0
+    rows = lake.rows()
+    [path] = lake.table.glob("*.orc")
+    orc.write_table(orc.read_table(path), path, compression="zstd")
+    [newest] = (lake.table / "_land" / "commits").glob("*.json")
+    commit = json.loads(newest.read_text())
+    [added] = commit["added"]
+    content = path.read_bytes()
+    added |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    newest.write_text(json.dumps(commit))
+    capsys.readouterr()
+    report = lake.folder / "report.json"
+    assert main(lake.command("verify", f"--report={report}")) == 3
+    assert "[table-file-misread]" in capsys.readouterr().out
+    [table] = json.loads(report.read_text())["tables"]
+    assert [damaged["id"] for damaged in table["damaged"]] == ["table-file-misread"]
+    assert table["damaged"][0]["path"].endswith(path.name)
+    assert (table["right"], table["missing"], table["doubled"]) == (False, {}, {})
+    assert main(lake.command("reset", f"--to-offsets={topic}:0:0", "--execute")) == 0
+    assert lake.land() == 0
+    assert main(lake.command("verify")) == 0
+    assert lake.rows() == rows
 
 
 def test_verify_accepts_records_removed_by_compaction(lake: LandingFolder) -> None:

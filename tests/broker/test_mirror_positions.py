@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import KafkaException
 from kit import clients
 from kit.cut_logs import cut_log
+from kit.identifiers import assert_printed, has_fact
 from kit.mirrors import mirror_maker
 
 from aqueduct.cli import main
@@ -24,9 +25,11 @@ from aqueduct.kafka import acls
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import apply_acls
+from aqueduct.kafka.batches import produce as produce_batches
 from aqueduct.kafka.client_config import End
 from aqueduct.mirror.positions import FlowPositions
 from aqueduct.mirror.status import SOURCE_CONNECTOR
+from aqueduct.snapshots.restore import records
 from servers.broker import Broker
 
 CAUGHT_UP = "--wait", "300s", "--until-caught-up"
@@ -368,14 +371,29 @@ def test_append_is_refused_until_mirror_has_caught_up(
     clients.recreate(source, topic)
     every += write(source, topic, "new", 20)
     mirror = "--mirror", f"{flow}={target.plaintext}"
-    assert rebuild("restore", *mirror)[0] == 2
+
+    def refusal() -> str:
+        """Return the sentence of the refusal without --append; no form of it says to delete anything."""
+        code, report = rebuild("restore", *mirror)
+        error = report["error"]
+        assert (code, error["id"]) == (2, "target-not-empty")
+        assert not has_fact(error["message"], "Delete")
+        return str(error["message"])
+
+    # Neither this nor --append is right while the mirror holds a position before these records.
+    assert "--append" not in refusal()
+    assert has_fact(refusal(), flow)
+    assert has_fact(refusal(), "--until-caught-up")
     capsys.readouterr()
     assert rebuild("restore", "--append", *mirror)[0] == 2
-    assert f"{flow} has not read all records that {topic}-0 has" in capsys.readouterr().err
+    assert_printed(capsys.readouterr().err, "mirror-has-unread-records", flow, f"{topic}-0")
+    code, report = rebuild("restore")
+    assert (code, has_fact(report["error"]["message"], "--mirror")) == (2, True)
 
     ask("--before-start")
     with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
         assert ask(*CAUGHT_UP)[0] == 0
+    assert "--append" in refusal()
     code, report = rebuild("restore", "--append", *mirror)
     assert (code, report["left_out"]) == (0, [])
     every += write(source, topic, "later", 5)
@@ -383,6 +401,64 @@ def test_append_is_refused_until_mirror_has_caught_up(
     with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
         assert ask(*CAUGHT_UP)[0] == 0
     assert values(target, topic) == every
+
+
+def test_append_reports_records_doubled_by_writing_clients(
+    flow: str,
+    topic: str,
+    source: Broker,
+    target: Broker,
+    ask: Ask,
+    rebuild: Ask,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The stored position is proof of what the mirror copies next: it is written as MirrorMaker does."""
+    clients.create(target, f"mm2-offsets.{flow}.internal", cleanup_policy="compact")
+    clients.create(target, f"mm2-offset-syncs.{flow}.internal")
+    restored = [value for name in "abc" for value in write(source, topic, name, 10)]
+    store_position(target, flow, topic, 30)
+    assert ask("--before-start")[0] == 0
+    assert rebuild("backup")[0] == 0
+    clients.recreate(source, topic)
+    new = write(source, topic, "new", 5)
+    ask("--before-start")
+    store_position(target, flow, topic, 5)
+    commits = 0
+    real = records._Task._commit
+
+    def beside(task: Any) -> None:
+        nonlocal commits
+        commits += 1
+        if commits == 2:
+            write(source, topic, "live", 1)
+        real(task)
+
+    mirror = "--mirror", f"{flow}={target.plaintext}"
+    with monkeypatch.context() as patched:
+        patched.setattr(produce_batches, "SMALL_BYTES", 0)
+        patched.setattr(records, "TRANSACTION_BYTES", 1)
+        patched.setattr(records._Task, "_commit", beside)
+        code, report = rebuild("restore", "--append", *mirror)
+    assert code == 3
+    assert [(skipped["id"], skipped["what"]) for skipped in report["left_out"]] == [
+        ("mirror-ahead", f"mirror {flow}")
+    ]
+    everything = {
+        message.offset() or 0: (message.value() or b"").decode() for message in clients.read(source, topic)
+    }
+    assert sorted(everything.values()) == sorted([*restored, *new, "live-0"])
+    start = position(target, flow, topic)
+    copied = [value for offset, value in everything.items() if offset >= start]
+    assert "live-0" in copied
+    doubled = {value for value in copied if value in restored}
+    assert 0 < len(doubled) < len(restored)
+    [entry] = report["ranges"]
+    assert (entry["flow"], entry["kind"], entry["log"]) == (f"mirror {flow}", "doubled", "topic")
+    listed = {value for offset, value in everything.items() if entry["from"] <= offset < entry["to"]}
+    assert listed - {"live-0"} == doubled
+    again = rebuild("restore", "--append", *mirror)
+    assert (again[0], again[1]["ranges"]) == (3, [entry])
+    assert ranges(ask()[1]) == {("rebuilt", "doubled"): (entry["from"], entry["to"], False)}
 
 
 # A start of MirrorMaker takes as long as all else here. Without the second one the stored position is proof.

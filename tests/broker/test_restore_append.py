@@ -281,6 +281,52 @@ def test_topic_of_unknown_origin_does_not_stop_others(
     assert values(target, other) == list(range(10))
 
 
+def test_append_beside_writing_clients_is_exact(
+    source: Broker, target: Broker, topic: str, backup: Backup, restore: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients write before each of its transactions ends; nothing of theirs or ours is lost or doubled."""
+    group, written = f"{topic}.group", list[int]()
+    write(source, topic, 0, 10)
+    backup(topic)
+    restore("--topics", topic)
+    for start in range(10, 60, 10):
+        write(source, topic, start, start + 10)
+    commit(source, group, topic, 38)  # of 35, for a marker follows each ten records
+    backup(topic)
+    real = records._Task._commit
+
+    def beside(task: Any) -> None:
+        number = 1000 + len(written)
+        if number % 2:
+            clients.produce(target, topic, [number])
+        else:
+            clients.transaction(target, topic, [{"value": str(number)}], "commit")
+        written.append(number)
+        real(task)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(produce_batches, "SMALL_BYTES", 0)
+        patched.setattr(records, "TRANSACTION_BYTES", 1)
+        patched.setattr(records._Task, "_commit", beside)
+        report = restore("--topics", topic, "--append")
+    assert report["partitions"][0]["records_now"] == 50
+
+    def is_exact(number: int) -> None:
+        found = values(target, topic)
+        assert [value for value in found if value < 1000] == list(range(number))
+        assert [value for value in found if value >= 1000] == written
+
+    assert len(written) > 5
+    is_exact(60)
+    following = clients.read(target, topic, start=committed(target, group)[topic, 0])
+    assert int(following[0].value() or b"") == 35
+    # The next one tells its own records from theirs, too.
+    write(source, topic, 60, 70)
+    backup(topic)
+    restore("--topics", topic, "--append", "--no-groups")
+    is_exact(70)
+
+
 def test_append_after_later_transactions_of_clients_writes_all(
     source: Broker, target: Broker, topic: str, backup: Backup, restore: Run
 ) -> None:

@@ -1,5 +1,6 @@
 """Iceberg's own library, in Spark, reads what landed: it shares no code with what wrote it."""
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -7,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from kit import clients, hive_reader
+from kit import clients, hive_reader, typed_values
 from kit.hive_reader import HiveReader
 from kit.lakes import HiveLake
 
@@ -104,4 +105,19 @@ def test_spark_finds_early_days_and_times_again(exact: str, lake: HiveLake, spar
     found = spark.rows(f"select {columns} from lake.{lake.table}")  # noqa: S608
     shown = exact.replace("T", " ")
     assert found == [{"exact": shown, "date": exact[:10]}] * 2
+    assert main(lake.arguments("verify")) == 0
+
+
+def test_spark_finds_each_value_of_each_type(lake: HiveLake, spark: HiveReader) -> None:
+    lake.more = {"kind": "iceberg"}
+    lake.columns += typed_values.COLUMNS
+    # Days that no other table of ORC can have are right here.
+    date = f"c{[*typed_values.VALUES].index('date')}"
+    records = typed_values.rows(*({date: day} for day in typed_values.LOST))
+    clients.produce(lake.broker, lake.topic, [json.dumps(record) for record in records])
+    assert lake.land() == 0
+    assert lake.report()["bad"] == 0
+    columns = ", ".join(f"{expression} {name}" for name, expression in typed_values.EXPRESSIONS.items())
+    found = spark.rows(f"select k_offset, {columns} from lake.{lake.table} order by k_offset")  # noqa: S608
+    assert found == typed_values.plain_rows(records)
     assert main(lake.arguments("verify")) == 0

@@ -2,14 +2,13 @@
 
 import json
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import orc_reader
+from kit import orc_reader, typed_values
+from kit.typed_values import COLUMNS, DATES, EXPRESSIONS, LOST, TIMES, days, micros
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.batches.batch import walk
@@ -20,65 +19,6 @@ from aqueduct.land.files import RowBuffer
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.rows import RowReader
 
-TIMES = (
-    "0001-01-01T00:00:00",
-    "0001-01-01T00:00:00.000001",
-    "0004-02-29T12:00:00.5",
-    "1500-02-28T23:59:59.999999",
-    "1582-10-04T23:59:59.999",
-    "1582-10-15T00:00:00.000001",
-    "1677-09-21T00:12:43.145224",
-    "1899-12-31T23:59:59.123456",
-    "1900-01-01T00:00:00",
-    "1969-12-31T23:59:57.000999",
-    "1969-12-31T23:59:57.001",
-    "1969-12-31T23:59:58.000001",
-    "1969-12-31T23:59:58.999999",
-    "1969-12-31T23:59:59",
-    "1969-12-31T23:59:59.000001",
-    "1969-12-31T23:59:59.000999",
-    "1970-01-01T00:00:00",
-    "1970-01-01T00:00:00.999999",
-    "2014-12-31T23:59:59.999999",
-    "2015-01-01T00:00:00.1",
-    "2262-04-11T23:47:16.854775",
-    "9999-12-31T23:59:59.999999",
-)
-DATES = (
-    "0001-01-01",
-    "0004-02-29",
-    "1000-03-01",
-    "1500-02-28",
-    "1500-03-01",
-    "1582-10-04",
-    "1582-10-15",
-    "1969-12-31",
-    "1970-01-01",
-    "2024-02-29",
-    "9999-12-31",
-)
-VALUES: dict[str, tuple[Any, ...]] = {
-    "boolean": (True, False),
-    "tinyint": (-(2**7), 2**7 - 1, 0),
-    "smallint": (-(2**15), 2**15 - 1),
-    "int": (-(2**31), 2**31 - 1),
-    "bigint": (-(2**63), 2**63 - 1, -1),
-    "float": (1.5, -0.0, 3.4028234663852886e38, 1.401298464324817e-45),
-    "double": (5e-324, -1.7976931348623157e308, 0.1),
-    "decimal(38,10)": ("-9999999999999999999999999999.9999999999", "0.0000000001"),
-    "decimal(5,2)": ("-999.99", "0.01", "100.00"),
-    "decimal(18,0)": ("999999999999999999", "-1"),
-    "string": ("", "ü\n\u0000", "x" * 100_000, "𝄞"),
-    "binary": ("", "ü\u0000"),
-    "date": DATES,
-    "timestamp": TIMES,
-    "array<string>": ([], ["", None, "x"]),
-    "array<bigint>": ([2**63 - 1, None, -(2**63)],),
-    "array<date>": ([], [None, *DATES]),
-    "array<timestamp>": ([None, *TIMES], [], [TIMES[2]]),
-    "array<decimal(5,2)>": (["1.50", None],),
-}
-LOST = [f"1582-10-{day:02d}" for day in range(5, 15)]
 LAST_SECOND = (
     *("1969-12-31T23:59:59.001", "1969-12-31T23:59:59.5", "1969-12-31T23:59:59.999"),
     "1969-12-31T23:59:59.999999",
@@ -129,66 +69,23 @@ def write(folder: Path, columns: list[dict[str, Any]], records: list[dict[str, A
     return Written(files, bad)
 
 
-def micros(text: str) -> int:
-    return (datetime.fromisoformat(text) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
-
-
-def days(text: str) -> int:
-    return (date.fromisoformat(text) - date(1970, 1, 1)).days
-
-
-def plain(type_: str, value: Any) -> Any:
-    """Return a value as the expressions below tell it."""
-    if isinstance(value, list):
-        item = type_.removeprefix("array<").removesuffix(">")
-        return [None if each is None else plain(item, each) for each in value]
-    if type_ == "timestamp":
-        return micros(value)
-    if type_ == "date":
-        return days(value)
-    if type_ == "binary":
-        return value.encode().hex().upper()
-    if type_.startswith("decimal"):
-        scale = int(type_.rpartition(",")[2].removesuffix(")"))
-        return f"{Decimal(value):.{scale}f}"
-    return value
-
-
-def expression(name: str, type_: str) -> str:
-    if type_.startswith("array<"):
-        item = expression("x", type_.removeprefix("array<").removesuffix(">"))
-        return f"transform({name}, x -> {item})"
-    if type_ == "timestamp":
-        return f"unix_micros(cast({name} as timestamp))"
-    if type_ == "date":
-        return f"unix_date({name})"
-    if type_ == "binary":
-        return f"hex({name})"
-    if type_ == "float":  # of which JSON has as many digits as tell it from others
-        return f"cast({name} as double)"
-    if type_.startswith("decimal"):
-        return f"cast({name} as string)"
-    return name
-
-
 @pytest.fixture(scope="module")
 def read_back(tmp_path_factory: pytest.TempPathFactory) -> ReadBack:
     """Write each value into a row of its own, and read all by one JVM."""
     folder = tmp_path_factory.mktemp("orc")
-    columns = [{"name": f"c{number}", "type": type_} for number, type_ in enumerate(VALUES)]
-    records: list[dict[str, Any]] = [{}]
-    for number, values in enumerate(VALUES.values()):
-        records += [{f"c{number}": value} for value in values]
-    hive = write(folder / "hive", columns, records)
+    records = typed_values.rows()
+    hive = write(folder / "hive", COLUMNS, records)
     assert hive.bad == {}
     times = [{"name": "at", "type": "timestamp"}, {"name": "day", "type": "date"}]
     instants = (*TIMES, *(f"{day}T01:02:03.5" for day in LOST))
     of_iceberg = [{"at": at, "day": day} for at, day in zip(instants, cycle((*DATES, *LOST)), strict=False)]
     iceberg = write(folder / "iceberg", times, of_iceberg, kind="iceberg")
     assert iceberg.bad == {}
-    select = {f"c{number}": expression(f"c{number}", type_) for number, type_ in enumerate(VALUES)}
     found, raw = orc_reader.read(
-        folder / "hive", {"k_offset": "k_offset", **select}, files=iceberg.files, raw=["at", "day"]
+        folder / "hive",
+        {"k_offset": "k_offset", **EXPRESSIONS},
+        files=iceberg.files,
+        raw=["at", "day"],
     )
     return ReadBack(records, found, of_iceberg, raw)
 
@@ -197,14 +94,7 @@ def read_back(tmp_path_factory: pytest.TempPathFactory) -> ReadBack:
 def test_spark_and_hive_read_each_value(reader: str, read_back: ReadBack) -> None:
     found = read_back.found[reader]
     assert isinstance(found, list), found
-    expected = [
-        {
-            "k_offset": offset,
-            **{name: plain(list(VALUES)[int(name[1:])], value) for name, value in record.items()},
-        }
-        for offset, record in enumerate(read_back.records)
-    ]
-    assert found == expected
+    assert found == typed_values.plain_rows(read_back.records)
 
 
 def test_iceberg_reads_days_and_times_as_they_are(read_back: ReadBack) -> None:

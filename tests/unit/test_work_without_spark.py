@@ -1,16 +1,13 @@
 """A host without PySpark: a sentence where Spark is wanted, and one process where it is not."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from kit.identifiers import printed
+from kit.without_spark import MAIN, run
 
 from aqueduct.errors import ExitCode
 
-# As if PySpark were not installed, in a process of its own: this one may have imported it.
-HIDDEN = "import sys; sys.modules['pyspark'] = None\n"
 CLUSTER = ("--bootstrap-server", "127.0.0.1:1")
 STORE = ("--store", "file://{tmp}/store")
 LAKE = ("--declarations", "{tmp}/tables.yml", "--location", "file://{tmp}/lake")
@@ -30,17 +27,11 @@ VERBS = {
 }
 
 
-def run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-c", HIDDEN + program, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 @pytest.mark.parametrize("verb", VERBS)
 def test_master_is_refused_before_anything_is_done(verb: str, tmp_path: Path) -> None:
     (tmp_path / "tables.yml").write_text("- {table: lake.t, topics: [t], columns: [{name: n, type: int}]}\n")
     options = (each.format(tmp=tmp_path) for each in VERBS[verb])
-    main = "from aqueduct.cli import main; sys.exit(main(sys.argv[1:]))"
-    done = run(main, *verb.split(), *options, "--master", "local[2]")
+    done = run(MAIN, *verb.split(), *options, "--master", "local[2]")
     assert done.returncode == ExitCode.REFUSED, done.stderr
     assert printed(done.stderr) == ["python-package-missing"]
     assert "aqueduct-estate[spark]" in done.stderr
@@ -64,6 +55,22 @@ with Workers("test") as workers:
 """
     done = run(program)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("when", [["--until-caught-up"], ["--every", "1s"]])
+def test_landing_with_sql_is_refused_without_spark(when: list[str], tmp_path: Path) -> None:
+    """It is refused before a cluster is asked, also for tables that need no Spark."""
+    declared = "{topics: [t], columns: [{name: n, type: int}], table: lake"
+    tables = f"- {declared}.plain}}\n- {declared}.filtered, sql: {{where: n > 1}}}}\n"
+    (tmp_path / "tables.yml").write_text(tables)
+    (tmp_path / "lake").mkdir()
+    lake = (each.format(tmp=tmp_path) for each in LAKE)
+    done = run(MAIN, "land", *CLUSTER, *lake, *when)
+    assert done.returncode == ExitCode.REFUSED, done.stderr
+    assert printed(done.stderr) == ["python-package-missing"]
+    assert "aqueduct-estate[spark]" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list((tmp_path / "lake").iterdir()) == []
 
 
 def test_spark_sql_is_refused() -> None:

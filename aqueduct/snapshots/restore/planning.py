@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import count, some
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.kafka.admin.cluster import cluster_id
 from aqueduct.kafka.client import Client, Topic
 from aqueduct.snapshots.backup.verify import verify_segments
@@ -276,16 +276,21 @@ def check(job: Job) -> None:
 
 
 def _appending(job: Job, existing: Mapping[str, Topic]) -> str:
-    """Return what --append would do, as the end of a sentence; nothing if it would be refused, too."""
+    """Return what --append would do, as the end of a sentence.
+
+    If it would be refused, too, return what to do before it; nothing if nothing helps.
+    """
     try:
         continued_states = continuation.continued(job.plan, job.snapshot.manifest.store, existing, job.others)
-    except Refused:
-        return ""
-    if continued_states:
-        return ", or pass --append, which writes only the records that those restores lack"
+        mirrors.check(job)
+    except AqueductError as error:
+        return f". {error.sentence.rstrip('.')}" if error.id == "mirror-has-unread-records" else ""
+    written = "only the records that those restores lack" if continued_states else "all records after these"
+    if job.order.mirrors:
+        return f", or pass --append, which writes {written}"
     return (
-        ", or pass --append, which adds all records after these; a mirror that has read these may then get "
-        "restored records twice, and the report lists which"
+        f", or pass --append, which writes {written}. If mirrors read these topics, pass --mirror, too, or "
+        "the mirrors copy records again"
     )
 
 

@@ -126,7 +126,7 @@ def check_empty(
 ) -> None:
     """Check that partitions are empty; Refused if there is a record that a consumer sees.
 
-    `appending`: what --append would do instead, as the end of a sentence.
+    `appending`: what --append would do instead, or what it needs, as the end of a sentence.
     """
     occupied = list(_visible(client, list(partitions)))
     if occupied:

@@ -1,0 +1,13 @@
+"""A process of its own without PySpark, for this one may have imported it."""
+
+import subprocess
+import sys
+
+HIDDEN = "import sys; sys.modules['pyspark'] = None\n"
+MAIN = "from aqueduct.cli import main; sys.exit(main(sys.argv[1:]))\n"
+
+
+def run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run a program of Python as on a host where PySpark is not installed."""
+    command = [sys.executable, "-c", HIDDEN + program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
