@@ -219,10 +219,15 @@ class _Cloud:
             self._tried(remove, paths[0], "remove")
 
     def _get(self, path: str, options: "GetOptions | None" = None) -> "GetResult":
-        """Ask for an object, and refuse a web page in its place: Aqueduct writes none."""
+        """Ask for an object, and refuse a web page in its place: Aqueduct writes none.
+
+        Refuse an answer without an ETag, too. Each object of S3 has one, and the client does not demand it.
+        """
         answer = obstore.get(self._store(), path, options=options)
         if str(answer.attributes.get("Content-Type", "")).lower().startswith("text/html"):
             raise self._error(no_store(self._location, "it answers with a web page"))
+        if self._location.scheme == "s3" and not answer.meta["e_tag"]:
+            raise self._error(no_store(self._location, "its answer has no ETag"))
         return answer
 
     def _check_missing(self) -> None:
@@ -264,7 +269,8 @@ class _Cloud:
             raise self._error(trouble) from None
 
     def _error(self, trouble: Trouble) -> AqueductError:
-        error_class = Refused if trouble.settings and not self._answered else Failed
+        is_refused = trouble.lacking or (trouble.settings and not self._answered)
+        error_class = Refused if is_refused else Failed
         id_ = "store-access-refused" if trouble.settings else "store-request-failed"
         if trouble.id:
             id_ = trouble.id

@@ -11,6 +11,7 @@ class Trouble:
     what: str  # "refuses ..."; follows the store's name
     passing: bool = False  # trying again may help
     settings: bool = False  # wrong from the beginning: a name, credentials, rights, a clock
+    lacking: bool = False  # the store never does what was asked for, so nothing was written
     id: str = ""  # of the message; empty: by `settings`
 
 
@@ -135,6 +136,7 @@ def _of_store(answer: _Answer, location: Location, action: str) -> Trouble:
             what=f"does not support conditional writes ({code or status}), which keep two runs from "
             "overwriting each other; use an object store that supports If-None-Match for PUT requests",
             settings=True,
+            lacking=True,
             id="store-write-unsupported",
         )
     if "BadScheme" in text:
