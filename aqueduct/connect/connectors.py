@@ -165,8 +165,13 @@ def unknown(declared: WantedConnector, validation: Validation) -> list[str]:
     for key in sorted((declared.config or {}).keys() - validation.known):
         if not key.startswith(FREE):
             near = get_close_matches(key, sorted(validation.known), 1, 0.8)
-            meant = f"did you mean {near[0]}?" if near else "see that the plugin reads it."
-            sentences.append(f"Connector {declared.name}: {key} isn't a setting that Connect knows; {meant}")
+            remedy = f"did you mean {near[0]}?" if near else "check that the plugin reads it, or remove it."
+            sentences.append(
+                labelled(
+                    "connector-setting-unknown",
+                    f"Connector {declared.name}: {key} is no setting of Connect or the plugin; {remedy}",
+                )
+            )
     return sentences
 
 
