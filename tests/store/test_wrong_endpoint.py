@@ -62,7 +62,7 @@ BELIEVED = {
     ("an empty answer", "create"),
     *(
         (answer, action)
-        for answer in ("XML without a type", "an empty answer")
+        for answer in ("a JSON service", "XML without a type", "an empty answer")
         for action in ("read", "stream", "head")
     ),
 }
