@@ -75,7 +75,7 @@ controller.listener.names=CONTROLLER
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 listeners=PLAINTEXT://{servers}
 advertised.listeners=PLAINTEXT://{advertised}
-log.dirs={directory}/data
+log.dirs={folders}
 auto.create.topics.enable=false
 offsets.topic.num.partitions={coordinators}
 transaction.state.log.replication.factor=1
@@ -148,10 +148,17 @@ def running(
         yield Broker(*addresses, authority, process, cluster_id, at, coordinators, data)
 
 
-def joining(first: Broker, node_id: int, directory: Path, advertised: str = "") -> Process:
+def joining(
+    first: Broker,
+    node_id: int,
+    directory: Path,
+    advertised: str = "",
+    folders: Sequence[str] = ("data",),
+) -> Process:
     """Return one more broker of its cluster, which goes on with what the directory has.
 
     It says that it is at its address, or at another one. It is ready when the first one knows it, too.
+    `folders`: names of its data folders in the directory.
     """
     directory.mkdir(exist_ok=True)
     properties = directory / "server.properties"
@@ -163,7 +170,7 @@ def joining(first: Broker, node_id: int, directory: Path, advertised: str = "") 
             coordinators=first.coordinators,
             servers=servers,
             advertised=advertised or servers,
-            directory=directory,
+            folders=",".join(f"{directory}/{name}" for name in folders),
         )
     )
     return _formatted(properties, first.cluster_id, servers, others=[first.plaintext])
@@ -185,21 +192,25 @@ def _formatted(
     what StorageTool writes, of the usual version without its JVM: tests start many brokers.
     """
     settings = dict(line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line)
-    data = Path(settings["log.dirs"])
-    if not (data / "meta.properties").exists() and jars != JARS[DEFAULT]:
+    folders = [Path(folder) for folder in settings["log.dirs"].split(",")]
+    empty = [folder for folder in folders if not (folder / "meta.properties").exists()]
+    if empty and jars != JARS[DEFAULT]:
         arguments = ("format", "--cluster-id", cluster_id, "--config", properties)
         command = java("kafka.tools.StorageTool", *arguments, variable=jars)
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    elif not (data / "meta.properties").exists():
-        data.mkdir(exist_ok=True)
-        meta = {
-            "version": 1,
-            "cluster.id": cluster_id,
-            "node.id": settings["node.id"],
-            "directory.id": new_uuid(),
-        }
-        shutil.copy(f"{binary('AQUEDUCT_KAFKA_JARS')}.bootstrap", data / "bootstrap.checkpoint")
-        (data / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in meta.items()))
+    else:
+        for folder in empty:
+            folder.mkdir(exist_ok=True)
+            meta = {
+                "version": 1,
+                "cluster.id": cluster_id,
+                "node.id": settings["node.id"],
+                "directory.id": new_uuid(),
+            }
+            if folder == folders[0]:  # which gets the metadata
+                shutil.copy(f"{binary('AQUEDUCT_KAFKA_JARS')}.bootstrap", folder / "bootstrap.checkpoint")
+            text = "".join(f"{name}={value}\n" for name, value in meta.items())
+            (folder / "meta.properties").write_text(text)
     known = [answers(each, int(settings["node.id"])) for each in (servers, *others)]
     return Process(
         [*enter, *java("kafka.Kafka", properties, jvm=jvm, variable=jars)],

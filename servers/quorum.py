@@ -17,7 +17,7 @@ controller.quorum.bootstrap.servers={controllers}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 listeners={listeners}
-log.dirs={directory}/data
+log.dirs={folders}
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 broker.session.timeout.ms=6000
@@ -67,11 +67,15 @@ class Quorum:
 
 
 def formatted(
-    directory: Path, controllers: int = 1, brokers: int = 2, settings: Mapping[str, str] | None = None
+    directory: Path,
+    controllers: int = 1,
+    brokers: int = 2,
+    settings: Mapping[str, str] | None = None,
+    folders: Sequence[str] = ("data",),
 ) -> Quorum:
     """Format the nodes of a new cluster: controllers from 101 on, brokers from 1 on.
 
-    `settings`: further ones of all nodes, or others.
+    `settings`: further ones of all nodes, or others. `folders`: names of a broker's data folders.
     """
     ports = free_ports(controllers + brokers)
     addresses = [f"127.0.0.1:{port}" for port in ports]
@@ -92,7 +96,7 @@ def formatted(
             role="controller" if controls else "broker",
             controllers=voting,
             listeners=f"{'CONTROLLER' if controls else 'PLAINTEXT'}://{address}",
-            directory=folder,
+            folders=",".join(f"{folder}/{name}" for name in (("data",) if controls else folders)),
         )
         more = "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
         properties.write_text(text + ("" if controls else OF_BROKERS) + more)
@@ -101,6 +105,11 @@ def formatted(
         process = Process(java("kafka.Kafka", properties, jvm=QUICK), folder / "node.log", ready)
         nodes.append(Node(node_id, folder, process, address))
     return Quorum(cluster_id, tuple(nodes[:controllers]), tuple(nodes[controllers:]))
+
+
+def format_again(cluster: Quorum, node: Node) -> None:
+    """Format a node's data folders that are not formatted any more, as its administrator does."""
+    _format(node.directory / "server.properties", cluster.cluster_id, ["--ignore-formatted"])
 
 
 def _format(properties: Path, cluster_id: str, more: Sequence[str]) -> None:

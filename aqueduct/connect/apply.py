@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aqueduct.connect import confinement, connectors, inspection, preflight, worker
 from aqueduct.connect.connectors import ConnectorChanges, RunningConnector, WantedConnector
-from aqueduct.connect.rest import POLL_SECONDS, Connect
+from aqueduct.connect.rest import POLL_SECONDS, Connect, RequestRejected
 from aqueduct.errors import Failed, Refused
 
 FAILED_PATIENCE = 3  # times as long as a state must hold to be believed, FAILED may be what was before
@@ -64,10 +64,14 @@ def check(connect: Connect, declared: Sequence[WantedConnector]) -> Checked:
             if wrong := connectors.class_error(connector, plugins):
                 mistakes = [wrong]
             else:
-                validation = connect.validate(connector.config)
-                mistakes = connectors.errors(connector, validation)
-                warnings += connectors.unknown(connector, validation)
-                passwords[connector.name] = validation.passwords
+                try:
+                    validation = connect.validate(connector.config)
+                except RequestRejected as error:
+                    mistakes = [error.concerning(f"Connector {connector.name}").labelled]
+                else:
+                    mistakes = connectors.errors(connector, validation)
+                    warnings += connectors.unknown(connector, validation)
+                    passwords[connector.name] = validation.passwords
         refused += mistakes
         if not mistakes:
             sound.append(connector)

@@ -167,9 +167,12 @@ def unknown(declared: WantedConnector, validation: Validation) -> list[str]:
     for key in sorted((declared.config or {}).keys() - validation.known):
         if not key.startswith(FREE):
             near = get_close_matches(key, sorted(validation.known), 1, 0.8)
-            meant = f"did you mean {near[0]}?" if near else "check that the plugin uses this setting."
+            remedy = f"did you mean {near[0]}?" if near else "check that the plugin uses it, or remove it."
             sentences.append(
-                f"Connector {declared.name}: neither Connect nor the plugin lists the setting {key}; {meant}"
+                labelled(
+                    "connector-setting-unknown",
+                    f"Connector {declared.name}: {key} is not a setting of Connect or of the plugin; {remedy}",
+                )
             )
     return sentences
 

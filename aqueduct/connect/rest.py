@@ -125,8 +125,8 @@ class Connect:
         if passing or not message:  # without a message: a worker that is not ready answers 404
             raise NotYet(f"answers {status} {message or 'and is not ready'}".rstrip(". "))
         if status == 404:
-            raise Failed("connect-request-rejected", f"{url} does not have {path}: {message}.")
-        raise Failed("connect-request-rejected", f"{url} rejected {method} {path}: {message.rstrip('.')}.")
+            raise RequestRejected(f"{url} does not have {path}: {message}.")
+        raise RequestRejected(f"{url} rejected {method} {path}: {message.rstrip('.')}.")
 
     def _exchange(self, url: str, method: str, path: str, body: str | None) -> tuple[int, str]:
         try:
@@ -163,10 +163,14 @@ class Connect:
             connection.close()
 
 
-class _Exists(Failed):
-    """A connector that exists already."""
+class RequestRejected(Failed):
+    """The refusal of a request by a worker, which the same request would meet again."""
 
     id = "connect-request-rejected"
+
+
+class _Exists(RequestRejected):
+    """A connector that exists already."""
 
 
 class _Closed(Failed):

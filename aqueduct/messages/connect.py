@@ -56,6 +56,15 @@ CONNECT = (
         fix="Correct the configuration in the message.",
     ),
     DeclaredMessage(
+        id="connector-setting-unknown",
+        area=Area.CONNECT,
+        meaning=(
+            "A connector has a setting that neither Connect nor its plugin declares, such as a misspelt one "
+            "or one of another version. The connector is deployed with it. Connect ignores it."
+        ),
+        fix="Correct the name of the setting, or remove the setting.",
+    ),
+    DeclaredMessage(
         id="connector-missing",
         area=Area.CONNECT,
         meaning="A connector is declared without a configuration, and the connector does not exist.",

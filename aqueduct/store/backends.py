@@ -221,7 +221,10 @@ class _Cloud:
             self._tried(remove, paths[0], "remove")
 
     def _get(self, path: str, options: "GetOptions | None" = None) -> "GetResult":
-        """Request an object. Raise an error for a web page, which Aqueduct never writes."""
+        """Request an object. Raise an error for a web page, which Aqueduct never writes.
+
+        An answer without an ETag may be an object: gateways send none for files that others have written.
+        """
         answer = obstore.get(self._store(), path, options=options)
         if str(answer.attributes.get("Content-Type", "")).lower().startswith("text/html"):
             raise self._error(no_store(self._location, "it answers with a web page"))
@@ -266,7 +269,8 @@ class _Cloud:
             raise self._error(trouble) from None
 
     def _error(self, trouble: Trouble) -> AqueductError:
-        error_class = Refused if trouble.settings and not self._answered else Failed
+        is_refused = trouble.lacking or (trouble.settings and not self._answered)
+        error_class = Refused if is_refused else Failed
         id_ = "store-access-refused" if trouble.settings else "store-request-failed"
         if trouble.id:
             id_ = trouble.id

@@ -14,6 +14,7 @@ class Trouble:
     remedy: str = "Check the store, and run the command again."
     passing: bool = False  # a retry may help
     settings: bool = False  # wrong settings: a name, credentials, rights, a clock
+    lacking: bool = False  # the store does not support the request, so nothing was written
     id: str = ""  # of the message; empty: by `settings`
 
     def sentence(self, url: str) -> str:
@@ -151,6 +152,7 @@ def _of_store(answer: _Answer, location: Location, action: str) -> Trouble:
             what=f"does not support conditional writes ({code or status}), so runs could overwrite objects",
             remedy="Use an object store that supports If-None-Match for PUT requests.",
             settings=True,
+            lacking=True,
             id="store-write-unsupported",
         )
     if "BadScheme" in text:

@@ -20,7 +20,15 @@ from aqueduct.errors import AqueductError, Failed, Refused, Skipped
 from aqueduct.kafka.batches.codecs import compress_frame, decompress_frame
 from aqueduct.store import json_density, signing
 from aqueduct.store.clock import Clock
-from aqueduct.store.objects import Data, EditableObjects, Exists, MissingObject, Objects
+from aqueduct.store.objects import (
+    DamagedObject,
+    Data,
+    EditableObjects,
+    Exists,
+    MissingObject,
+    Objects,
+    check_listing,
+)
 from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
 
 MOST_BYTES = 512 << 20  # stored, and unpacked: who keeps such metadata has all of it in memory
@@ -192,7 +200,11 @@ class NumberedSnapshots(ABC, Generic[S]):
                 "backup-missing",
                 f"{objects.url} has no backup of {cls.OF}: {cls.STORE} is missing. Check the URL.",
             ) from None
+        except DamagedObject:
+            check_listing(objects)
+            raise
         except (ValueError, KeyError, TypeError):
+            check_listing(objects)
             raise Failed(
                 "store-identity-damaged",
                 f"{objects.url}/{cls.STORE} is damaged. Restore it from a copy of the store.",

@@ -105,6 +105,15 @@ def is_same(objects: Objects, path: str, content: Data) -> bool:
         return False
 
 
+def check_listing(objects: Objects) -> None:
+    """Raise the error of an endpoint that is not an object store, although it answers a read request.
+
+    Call this before an object is reported as damaged: such an endpoint may answer each request alike, but it
+    lists no objects.
+    """
+    next(objects.list(""), None)
+
+
 def remove_each(remove: Callable[[str], None], paths: Sequence[str]) -> None:
     """Remove objects in parallel, one with each request."""
     with ThreadPoolExecutor(REMOVERS) as pool:

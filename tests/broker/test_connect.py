@@ -235,8 +235,45 @@ def test_a_misspelt_setting_is_warned_of(module: Module, topic: str, tmp_path: P
     )
     result = module("sink", config=config)
     assert changes(result) == {"created": ["sink"]}
-    assert "the setting errors.tolerence; did you mean errors.tolerance?" in str(result["warnings"])
-    assert "schemas.enable" not in str(result["warnings"])
+    [warning] = unknown_settings(result)
+    assert warning.startswith("Connector sink: errors.tolerence ")
+    assert "errors.tolerance?" in warning
+
+
+def unknown_settings(result: dict[str, Any]) -> list[str]:
+    """Return the warnings about settings that the worker and the plugin do not know."""
+    text = json.dumps(result.get("warnings", []))
+    return re.findall(r'"msg": "\[connector-setting-unknown\] ([^"]*)"', text)
+
+
+def test_settings_that_worker_lacks_stop_no_other(
+    worker: Worker, module: Module, topic: str, tmp_path: Path
+) -> None:
+    """A connector comes from another version. Its setting is ignored and listed, or it alone is refused."""
+    gone = "com.example.Gone"
+    lacking = {
+        "setting": {"batch.max.rows": "9"},
+        "converter": {"value.converter": gone},
+        "transform": {"transforms": "a", "transforms.a.type": gone},
+        "predicate": {"predicates": "a", "predicates.a.type": gone},
+        "value": {"errors.tolerance": "most"},
+        "plugin": {"connector.class": gone},
+    }
+    configs = {name: file_sink(topic, tmp_path / name) | change for name, change in lacking.items()}
+    right = file_sink(topic, tmp_path / "right")
+    done = module("right", config=right, beside=configs)
+    found = re.findall(r"^\[([a-z-]+)\] Connector (\w+): ", done["msg"], re.MULTILINE)
+    refused = lacking.keys() - {"setting"}
+    assert {name: id_ for id_, name in found} == {
+        **dict.fromkeys(refused, "connector-config-invalid"),
+        "plugin": "connector-plugin-missing",
+    }
+    [warning] = unknown_settings(done)
+    assert warning.startswith("Connector setting: batch.max.rows ")
+    well = {"setting": configs["setting"]}
+    assert changes(module("right", config=right, beside=well)) == {}  # both were made as declared
+    for name in refused:
+        assert changes(module(name, state="absent")) == {}  # it was not made
 
 
 def test_references_to_secrets_stay(worker: Worker, module: Module, topic: str, tmp_path: Path) -> None:

@@ -304,6 +304,58 @@ def test_from_brokers_copies_all_comes_back(lost: Lost, aqueduct: Run) -> None:
         assert topic_ids(lost.broker).items() > lost.ids.items()
 
 
+def test_broker_lost_one_of_two_log_dirs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its other one counts: only partitions without another replica are lost with the disk."""
+    cluster = quorum.formatted(tmp_path, folders=("data", "more"))
+    broker, copy, seed = cast(Broker, cluster), tmp_path / "copy", tmp_path / "seed"
+    [controller], (first, second) = cluster.controllers, cluster.brokers
+    with cluster.running():
+        asked = clients.admin(broker)
+        clients.wait_for("both brokers", lambda: len(clients.metadata(asked).brokers) == 2)
+        for topic, replicas in {"kept": [[1, 2], [2, 1]], "single": [[1], [1]]}.items():
+            asked.create_topics([NewTopic(topic, 2, replica_assignment=replicas)])[topic].result()
+        clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, "kept", "single"))
+        for topic in ("kept", "single"):
+            for partition in (0, 1):
+                clients.produce(broker, topic, (f"{topic}-{n}" for n in range(100)), partition)
+        before = {place: clients.records(broker, *place) for place in PLACES}
+    gone = first.directory / "more"
+    [lost] = gone.glob("single-?")
+    assert [*gone.glob("kept-?")]
+    for folder in (controller.data, gone):
+        shutil.rmtree(folder)
+        folder.mkdir()
+    with pytest.raises(RuntimeError, match=r"meta\.properties"):  # so somebody has to format it
+        first.process.start()
+    looked = []
+    for node, option in ((first, "--lost-folder"), (second, "--data-folder")):
+        folders = ("--data-folder", str(node.data), option, str(node.directory / "more"))
+        assert cli.main(["repair", "inspect", *folders]) == 0
+        (tmp_path / f"{node.node_id}.json").write_text(capsys.readouterr().out)
+        looked += ["--inspection", str(tmp_path / f"{node.node_id}.json")]
+    assert cli.main(["quorum", "copy", "--data-folder", str(second.data)]) == 0
+    copy.write_text(capsys.readouterr().out)
+    assert cli.main(["quorum", "plan", "--copy", str(copy), *looked, "--seed", str(seed)]) == 3
+    said = capsys.readouterr().out
+    assert f"{gone} of 1" in said
+    [empty] = (line for line in said.splitlines() if line.startswith("EMPTY"))
+    assert re.findall(r"(?:kept|single)-\d", empty) == [lost.name]
+    begin = ("--data-folder", str(controller.data), "--node-id", str(controller.node_id), "--seed", str(seed))
+    assert cli.main(["quorum", "restore", *begin]) == 0
+    for node in cluster.brokers:
+        assert cli.main(["quorum", "set-aside", "--data-folder", str(node.data)]) == 0
+    quorum.format_again(cluster, first)
+    with cluster.running():
+        clients.wait_for("all replicas in sync", lambda: in_sync(broker, {1, 2}, "kept", "single"))
+        at = ["--bootstrap-server", cluster.plaintext, "--seed", str(seed)]
+        assert cli.main(["quorum", "check", *at, *looked]) == 0, capsys.readouterr()
+        before["single", int(lost.name[-1])] = []
+        assert {place: clients.records(broker, *place) for place in PLACES} == before
+
+
+PLACES = [(topic, partition) for topic in ("kept", "single") for partition in (0, 1)]
+
+
 @pytest.mark.long
 def test_three_controllers_begin_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two of them are enough afterwards."""

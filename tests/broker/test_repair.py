@@ -1,6 +1,7 @@
 """A broker that came back with another id on its data folder: the old id again, or its logs for the new."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -307,6 +308,55 @@ def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Repair
         assert kept == [former[0], [], *former[2:]]
         assert set(positions) ^ set(earlier) == {-1001} | {each for each in earlier if each not in positions}
         assert -1001 in positions
+
+
+def test_logs_beside_a_lost_disk_are_assigned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One of two data folders is lost, and the broker comes back with another id and the other folder."""
+    directory = tmp_path / "second"
+    gone = directory / "more"
+    (tmp_path / "first").mkdir()
+    with broker.running(tmp_path / "first") as first:
+        asked = clients.admin(first)
+        with broker.joining(first, 2, directory, folders=("data", "more")).running():
+            made = NewTopic("lost", 4, replica_assignment=[[2]] * 4)
+            asked.create_topics([made])["lost"].result()
+            clients.wait_for("leaders", lambda: clients.led(asked, "lost", 4))
+            for partition in range(4):
+                clients.produce(first, "lost", (f"{partition}-{n}" for n in range(20)), partition)
+            before = {partition: clients.records(first, "lost", partition) for partition in range(4)}
+        clients.wait_for("the end of broker 2", lambda: 2 not in clients.metadata(asked).brokers)
+        lost = sorted(int(log.name.removeprefix("lost-")) for log in gone.glob("lost-?"))
+        assert 0 < len(lost) < len(before)
+        shutil.rmtree(gone)
+        (directory / "data/meta.properties").unlink()
+
+        def repair(*arguments: str) -> tuple[int, str]:
+            for name, more in {"first": (), "second": ("--lost-folder", str(gone))}.items():
+                folder = ("--data-folder", str(tmp_path / name / "data"))
+                assert cli.main(["repair", "inspect", *folder, *more]) == 0
+                (tmp_path / f"{name}.json").write_text(capsys.readouterr().out)
+            looked = [f"--inspection={tmp_path}/{name}.json" for name in ("first", "second")]
+            code = cli.main(["repair", *arguments, "--bootstrap-server", first.plaintext, *looked])
+            said = capsys.readouterr()
+            return code, said.out + said.err
+
+        without = sorted(f"lost-{number} has no leader" for number in lost)
+        with broker.joining(first, 12, directory).running():
+            code, said = repair("plan")
+            assert (code, f"{gone} of second" in said) == (3, True), said
+            code, said = repair("assign")
+            assert (code, sorted(re.findall(r"lost-\d has no leader", said))) == (3, without), said
+        assert cli.main(["repair", "restore-logs", "--data-folder", str(directory / "data")]) == 0
+        capsys.readouterr()
+        with broker.joining(first, 12, directory).running():
+            code, said = repair("elect", "--lost", "2")
+            assert (code, sorted(re.findall(r"lost-\d has no leader", said))) == (3, without), said
+            empty = ("--empty", ",".join(f"lost:{number}" for number in lost), "--lost", "2")
+            assert repair("assign", *empty) == (0, ANY)
+            assert repair("elect", *empty) == (0, ANY)
+            clients.wait_for("leaders", lambda: clients.led(asked, "lost", 4))
+            found = {partition: clients.records(first, "lost", partition) for partition in range(4)}
+            assert found == before | {partition: [] for partition in lost}
 
 
 def test_leftover_logs_make_no_broker_of_another_one(

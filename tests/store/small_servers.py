@@ -8,6 +8,7 @@ from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Thread
+from urllib.parse import parse_qs, urlsplit
 
 
 class Proxy(ThreadingTCPServer):
@@ -146,6 +147,65 @@ class OneAnswer(ThreadingHTTPServer):
         self.answer = answer
         self.requests: list[str] = []
         self.headers: list[Message] = []
+
+
+class WithoutConditionalWrites(ThreadingHTTPServer):
+    """An S3 server with the bucket `store`, which answers 501 to each PUT request, as old servers do."""
+
+    daemon_threads = True
+
+    class _Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            server = self.server
+            assert isinstance(server, WithoutConditionalWrites)
+            url = urlsplit(self.path)
+            query = parse_qs(url.query)
+            if "list-type" in query:
+                prefix = query.get("prefix", [""])[0]
+                keys = sorted(key for key in server.objects if key.startswith(prefix))
+                entries = "".join(map(self._entry, keys))
+                self._say(200, f"<ListBucketResult>{entries}</ListBucketResult>".encode())
+            elif (content := server.objects.get(url.path.removeprefix("/store/"))) is not None:
+                self._say(200, content)
+            else:
+                self._say(404, b"<Error><Code>NoSuchKey</Code></Error>")
+
+        do_HEAD = do_GET
+
+        def do_PUT(self) -> None:
+            server = self.server
+            assert isinstance(server, WithoutConditionalWrites)
+            self.rfile.read(int(self.headers["Content-Length"]))
+            server.writes.append(self.path)
+            self._say(501, b"<Error><Code>NotImplemented</Code></Error>")
+
+        def _entry(self, key: str) -> str:
+            server = self.server
+            assert isinstance(server, WithoutConditionalWrites)
+            fields = {"Key": key, "Size": len(server.objects[key])}
+            fields |= {"LastModified": "2026-01-01T00:00:00.000Z", "ETag": "0", "StorageClass": "STANDARD"}
+            text = "".join(f"<{name}>{value}</{name}>" for name, value in fields.items())
+            return f"<Contents>{text}</Contents>"
+
+        def _say(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("ETag", '"0"')
+            self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    def __init__(self, objects: Mapping[str, bytes]) -> None:
+        """`objects`: the content of each object, by its key."""
+        super().__init__(("127.0.0.1", 0), self._Handler)
+        self.objects = objects
+        self.writes: list[str] = []
 
 
 class Greeter(ThreadingTCPServer):

@@ -7,14 +7,22 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import made_store
 import pytest
-from kit.identifiers import printed, raises
-from small_servers import Answer, Greeter, OneAnswer, serving
+from kit.identifiers import assert_printed, printed, raises
+from kit.key_pairs import Pair
+from kit.quorum_metadata import topic_record
+from small_servers import Answer, Greeter, OneAnswer, WithoutConditionalWrites, serving
 
 from aqueduct.cli import build_parser, main
+from aqueduct.common import timestamps
 from aqueduct.errors import AqueductError, ExitCode, Refused
-from aqueduct.store.backends import open_editable
+from aqueduct.recovery.quorum.records import batch_of
+from aqueduct.store.backends import open_editable, open_store
+from aqueduct.store.encryption import DataKind
+from aqueduct.store.keyring import Keyring
 from aqueduct.store.objects import EditableObjects
+from servers import zookeeper
 from servers.object_store import ACCESS_KEY, SECRET_KEY
 
 PAGE = b'<!doctype html><html lang="en"><head><title>Console</title></head><body>Sign in</body></html>'
@@ -46,17 +54,17 @@ ACTIONS: dict[str, Callable[[EditableObjects], object]] = {
     "create": lambda store: store.create("a", b"mine"),
     "remove_many": lambda store: store.remove_many(["a", "b"]),
 }
-# These answers are those of an object store, as far as the client can tell.
+# These answers are those of an object store, as far as the client can tell. Such an endpoint lists no
+# objects, and each verb lists some before it reports success. So no verb exits with 0.
 BELIEVED = {
     ("a web page with an ETag", "create"),
     ("XML without a type", "create"),
     ("an empty answer", "create"),
     *(
         (answer, action)
-        for answer in ("XML without a type", "an empty answer")
+        for answer in ("a JSON service", "XML without a type", "an empty answer")
         for action in ("read", "stream", "head")
     ),
-    *(("a JSON service", action) for action in ("read", "stream", "head")),
 }
 CLUSTER = ("--bootstrap-server", "127.0.0.1:1")
 STORE = ("--store", "s3://store/backup")
@@ -81,12 +89,22 @@ VERBS = {
     ),
     "zookeeper restore": (*STORE, "--connect", "127.0.0.1:1"),
     "zookeeper diff": (*STORE, "--connect", "127.0.0.1:1"),
+    "quorum backup": (*STORE, "--data-folder", "{node}"),
+    "rewrap": (*STORE, "--private-key", "{key}", "--recipient", "{public}"),
+    "zookeeper backup": (*STORE, "--connect", "{ensemble}"),
+    "export --to": ("--store", "{made}", "--to", "s3://store/export", "--format", "avro"),
 }
-# They begin with something else, which these tests do not have, and use the same stores then.
-LATER = {
-    "quorum backup": "the metadata of a controller",
-    "rewrap": "the private key of a recipient",
-    "zookeeper backup": "an ensemble",
+# They write: a store without conditional writes is refused.
+WRITING = {
+    "backup": "backup/store.json",
+    "quorum backup": "backup/quorum.json",
+    "zookeeper backup": "backup/zookeeper.json",
+    "rewrap": "backup/keys/",
+    "export --to": "export/_export/begun.json",
+}
+ENDPOINT_IDS = {
+    *("store-endpoint-wrong", "store-write-unsupported"),
+    *("store-access-refused", "store-request-failed"),
 }
 DELETING = re.compile(r"\b(delete|remove|overwrite it|clear)\b")
 
@@ -102,6 +120,43 @@ def endpoint(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
         yield server
 
 
+@pytest.fixture(scope="session")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with zookeeper.running(tmp_path_factory.mktemp("zookeeper")) as started:
+        yield started.connect
+
+
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return what verbs need beside a store: metadata of a controller, a key pair, and a store to export."""
+    folder = tmp_path_factory.mktemp("kept")
+    log = folder / "node/__cluster_metadata-0"
+    log.mkdir(parents=True)
+    (folder / "node/meta.properties").write_text(f"version=1\ncluster.id={'c' * 22}\nnode.id=101\n")
+    (log / f"{0:020}.log").write_bytes(batch_of([topic_record("t", 1)], 0, 0, timestamps.now()))
+    pair = Pair(folder, "reader")
+    made_store.make((folder / "made").as_uri())
+    return {"node": folder / "node", "key": pair.private, "public": pair.public, "made": folder / "made"}
+
+
+@pytest.fixture
+def command(
+    kept: dict[str, Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> Callable[[str], list[str]]:
+    """Return what returns the command line of one of VERBS."""
+
+    def arguments(verb: str) -> list[str]:
+        tables = tmp_path / "tables.yml"
+        tables.write_text("- {table: lake.t, topics: [t], columns: [{name: n, type: int}]}\n")
+        options = VERBS[verb]
+        values = {"tables": tables, "tmp": tmp_path, **kept, "made": kept["made"].as_uri()}
+        if "{ensemble}" in options:
+            values["ensemble"] = request.getfixturevalue("ensemble")
+        return [*verb.partition(" --")[0].split(), *(option.format(**values) for option in options)]
+
+    return arguments
+
+
 def commands(parser: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[str, set[str]]]:
     """Yield each command, with its options."""
     nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
@@ -114,8 +169,7 @@ def commands(parser: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[
 
 def test_all_verbs_with_a_store_are_tested() -> None:
     with_a_store = {name for name, options in commands(build_parser()) if options & {"--store", "--location"}}
-    tested = {verb.removesuffix(" status").removesuffix(" verify") for verb in VERBS}
-    assert with_a_store - tested == LATER.keys()
+    assert with_a_store - {"land"} - VERBS.keys() == set()  # whose status and verify are tested
 
 
 @pytest.mark.parametrize("endpoint", [Answer(200, OBJECT)], indirect=True)
@@ -168,15 +222,47 @@ def test_server_without_http_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("endpoint", NOT_A_STORE.values(), indirect=True, ids=NOT_A_STORE)
 def test_verbs_fail_with_a_sentence(
-    endpoint: OneAnswer, verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    endpoint: OneAnswer,
+    verb: str,
+    command: Callable[[str], list[str]],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    tables = tmp_path / "tables.yml"
-    tables.write_text("- {table: lake.t, topics: [t], columns: [{name: n, type: int}]}\n")
-    arguments = (each.format(tables=tables, tmp=tmp_path) for each in VERBS[verb])
-    code = main([*verb.split(), *arguments])
+    code = main(command(verb))
     said = capsys.readouterr()
     assert code in (ExitCode.FAILED, ExitCode.REFUSED), said
-    assert printed(said.err) or "s3://store" in said.err
+    [id_] = printed(said.err)
+    assert id_ in ENDPOINT_IDS, said.err
+    assert "s3://store" in said.err
+    assert "damaged" not in said.err
     assert not DELETING.search(said.err), said.err
     assert endpoint.requests
     assert is_asked_once(endpoint)
+
+
+@pytest.mark.parametrize("verb", WRITING)
+def test_verbs_refuse_store_without_conditional_writes(
+    verb: str,
+    kept: dict[str, Path],
+    command: Callable[[str], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It reads and lists, so the verb comes to its first write, which decides."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    reader = Pair(tmp_path, "former")
+    Keyring(open_store(tmp_path.joinpath("store").as_uri())).create(DataKind.RECORDS, [reader.key.public])
+    [key] = tmp_path.joinpath("store/keys").iterdir()
+    objects = {f"backup/keys/{key.name}": key.read_bytes()} if verb == "rewrap" else {}
+    server = WithoutConditionalWrites(objects)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_address[1]}")
+    arguments = [str(reader.private) if each == str(kept["key"]) else each for each in command(verb)]
+    with serving(server):
+        assert main(arguments) == ExitCode.REFUSED
+    said = capsys.readouterr().err
+    assert_printed(said, "store-write-unsupported", "If-None-Match")
+    assert not DELETING.search(said), said
+    [path] = server.writes
+    assert path.startswith(f"/store/{WRITING[verb]}")

@@ -202,12 +202,12 @@ def test_keys_that_nobody_knows_are_named() -> None:
     known = validation(*CONFIG, "errors.tolerance", "tasks.max")
     extra = {"task.max": "1", "errors.tolerence": "all", "hibernate.x": "y", "value.converter.a": "b"}
     extra |= {"transforms.a.b": "c", "consumer.override.d": "e"}
-    nobody = "Connector sink: neither Connect nor the plugin lists the setting"
-    assert connectors.unknown(declared(config=CONFIG | extra), known) == [
-        f"{nobody} errors.tolerence; did you mean errors.tolerance?",
-        f"{nobody} hibernate.x; check that the plugin uses this setting.",
-        f"{nobody} task.max; did you mean tasks.max?",
-    ]
+    warnings = connectors.unknown(declared(config=CONFIG | extra), known)
+    begin = "[connector-setting-unknown] Connector sink: "
+    unknown = [warning.removeprefix(begin).split()[0] for warning in warnings]
+    assert unknown == ["errors.tolerence", "hibernate.x", "task.max"]
+    assert "errors.tolerance?" in warnings[0]
+    assert "tasks.max?" in warnings[2]
 
 
 def test_a_difference_shows_no_secret() -> None:

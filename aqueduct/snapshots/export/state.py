@@ -15,7 +15,14 @@ from typing import NamedTuple
 from aqueduct.common import strict_json
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed, Refused
-from aqueduct.store.objects import WRITING, EditableObjects, Exists, MissingObject, Objects
+from aqueduct.store.objects import (
+    WRITING,
+    EditableObjects,
+    Exists,
+    MissingObject,
+    Objects,
+    check_listing,
+)
 
 FORMAT = 1
 MOST_BYTES = 256 << 20  # of one of these objects: of a million files
@@ -135,6 +142,7 @@ def begun(target: Objects) -> ExportIdentity | None:
     except MissingObject:
         pass
     except strict_json.Unreadable as error:
+        check_listing(target)
         raise Failed(
             "export-state-damaged",
             f"{target.url}/{BEGUN} is damaged: {error}. Pass another folder with --to.",

@@ -32,7 +32,8 @@ def test_a_change_is_shown_before_it_is_made(site: Site) -> None:
     shown = " ".join(site.play(changed, "--check", "--diff").split())
     assert "batch.size" in shown
     assert "changed=1" in shown
-    assert "the setting insert.mod; did you mean insert.mode?" in shown
+    assert f"[connector-setting-unknown] Connector {TO_DATABASE}: insert.mod " in shown
+    assert "insert.mode?" in shown
     assert "batch.size" not in site.rest(f"/connectors/{TO_DATABASE}/config")
 
 
