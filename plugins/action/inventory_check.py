@@ -23,7 +23,7 @@ from aqueduct.control_node.artifacts import BROKERS_ONLY
 from aqueduct.estate.check import Repository, check
 from aqueduct.estate.check.inventory import SHORT, Encrypted, Inventory, Unknown
 from aqueduct.estate.check.settings import Definitions
-from aqueduct.estate.check.variables import Roles
+from aqueduct.estate.check.variables import Roles, typed
 from aqueduct.estate.provided_certificates import unsuitable
 
 
@@ -38,9 +38,10 @@ class ActionModule(ActionBase):
         )
         variables = task_vars or {}
         repository = read_repository(Path(arguments["roles"]), Path(arguments["artifacts"]))
-        inventory = replace(
+        inventory = with_command_line(
             read_inventory(variables["groups"], variables["hostvars"], repository.roles),
-            extra_variables=frozenset(load_extra_vars(self._loader)),
+            frozenset(load_extra_vars(self._loader)),
+            repository.roles,
         )
         findings = check(inventory, repository)
         errors = [str(finding) for finding in findings if not finding.is_warning]
@@ -118,6 +119,16 @@ def read_inventory(groups: Mapping[str, list[str]], hostvars: Any, roles: Roles)
         },
         secrets=frozenset(secrets),
     )
+
+
+def with_command_line(inventory: Inventory, names: frozenset[str], roles: Roles) -> Inventory:
+    """Return the inventory with the types that the texts of the command line's variables have for roles."""
+    specs = {name: spec for name, spec in roles.variables.items() if name in names}
+    hosts = {
+        host: variables | {name: typed(variables[name], specs[name]) for name in specs.keys() & variables}
+        for host, variables in inventory.hosts.items()
+    }
+    return replace(inventory, hosts=hosts, extra_variables=names)
 
 
 def _ignored_files(folder: Path) -> Iterator[tuple[Path, Path]]:

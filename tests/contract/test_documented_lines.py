@@ -4,10 +4,14 @@ Ansible's own classes read playbook, roles, inventory and command line in this p
 `ansible-playbook` takes seconds. What the playbook asserts before it needs a host must hold, and no condition
 that depends on the typed variables may be of the wrong type. Of a condition that also needs what a host says,
 the variables that decide by themselves are evaluated. `test_typed_variables` reads all conditions as texts.
+
+Then `ansible-playbook` runs the lines in check mode, until it needs a host: no host answers. Lines of a
+playbook that give no variable two values are one run.
 """
 
 import re
 import shlex
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -32,6 +36,7 @@ from ansible.utils import vars as ansible_vars
 from ansible.utils.collection_loader import AnsibleCollectionConfig
 from ansible.utils.context_objects import CLIArgs
 from ansible.vars.manager import VariableManager
+from kit import ansible_process
 from kit.typed_variables import PARSER, bare, decided
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -223,3 +228,140 @@ def test_documented_command_line_is_accepted_as_written(
                 list(line.evaluate(play, task, mine))
             if not needs_hosts and task.action.rpartition(".")[2] == "assert":
                 assert all(line.evaluate(play, task, conditions(task))), f"{task}: {conditions(task)}"
+
+
+# A whole command line, without what precedes the playbook: its inventory is another one here.
+COMMAND = re.compile(
+    r"(?:playbooks/(\w+)\.yml|aqueduct\.estate\.(\w+))((?: +(?:-e|--limit|-i) +[\w=:,./!@-]*\w(?![\w<]))+)"
+)
+RECIPIENT = "@recipient-pro1.yml"  # a file that the guide on backups writes
+OTHER_HOST = {"--limit": "lake-1"}  # no inventory here has it
+# Options that are right, and do not fit the inventory of these runs: what the playbook answers.
+UNFIT = {
+    ("dlq_replay", "connector=flights-to-warehouse"): "connector-not-chosen",
+    ("upgrade_features", "site=old"): "site-without-brokers",  # the guide migrates it before
+}
+
+
+def command_lines() -> dict[str, list[dict[str, str]]]:
+    """Return the documented options of each playbook, line by line, the whole command lines first."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for path in PAGES:
+        for match in COMMAND.finditer(path.read_text().replace("\\\n", " ")):
+            words = shlex.split(match[3])
+            options = dict(option(*pair) for pair in zip(words[::2], words[1::2], strict=True))
+            options.pop("-i", None)
+            playbook = match[1] or match[2]
+            if options in ({}, OTHER_HOST):
+                continue
+            if options not in found.setdefault(playbook, []):
+                found[playbook].append(options)
+    for (playbook, given), is_whole in LINES.items():
+        if not is_whole and not any(value.isupper() for _, _, value in map(partitioned, given)):
+            options = dict(option("-e", each) for each in given)
+            confirmed = re.search(r"confirms: (\w+)", (ROOT / f"playbooks/{playbook}.yml").read_text())
+            if "-e confirm" in options and confirmed:
+                options[f"-e {confirmed[1]}"] = options["-e confirm"]
+            found.setdefault(playbook, []).append(options)
+    return found
+
+
+def partitioned(text: str) -> tuple[str, str, str]:
+    return text.partition("=")
+
+
+def option(name: str, value: str) -> tuple[str, str]:
+    """Return an option and its value; the name of a variable belongs to its option."""
+    if name != "-e" or "=" not in value:
+        return name, value
+    variable, _, text = partitioned(value)
+    return f"-e {variable}", text
+
+
+def runs() -> list[tuple[str, dict[str, str]]]:
+    """Return playbooks with options, each of a line or of several that do not contradict each other."""
+    every: list[tuple[str, dict[str, str]]] = []
+    for playbook, documented in command_lines().items():
+        own: list[dict[str, str]] = []
+        for options in documented:
+            fitting = [
+                run for run in own if all(run.get(name, text) == text for name, text in options.items())
+            ]
+            if fitting:
+                fitting[0].update(options)
+            else:
+                # A part of a line has the rest from a whole one.
+                base = own[0] if own and {"-e site", "--limit"} & {*own[0]} - {*options} else {}
+                own.append({name: base[name] for name in ("-e site", "--limit") if name in base} | options)
+        every += [(playbook, run) for run in own]
+    return every
+
+
+RUNS = runs()
+
+
+@pytest.fixture(scope="module")
+def inventories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return copies of inventories, whose hosts end each connection at once."""
+    folder = tmp_path_factory.mktemp("inventories")
+    ssh = folder / "ssh"
+    ssh.write_text("#!/bin/sh\nexit 255\n")
+    ssh.chmod(0o755)
+    copies = {}
+    for source in ("inventories/lab", "inventories/example", "molecule/keep", "molecule/old_estate"):
+        name = Path(source).name
+        inventory = ROOT / source / ("inventory" if source.startswith("molecule") else "")
+        copies[name] = Path(shutil.copytree(inventory, folder / name))
+        lab = copies[name] / "group_vars/lab.yml"
+        if lab.exists():
+            lab.write_text(lab.read_text().replace("community.docker.docker", "ssh"))
+        unreachable = {"all": {"vars": {"ansible_ssh_executable": str(ssh)}}}
+        (copies[name] / "unreachable.yml").write_text(yaml.safe_dump(unreachable))
+    return copies
+
+
+def inventory_of(playbook: str, options: dict[str, str]) -> str:
+    """Return the name of an inventory that has the names of a line."""
+    if re.search(r"\b(?:old|site_old|site_lake)\b", " ".join(options.values())):
+        return "old_estate"
+    if playbook == "restore_zookeeper":
+        return "old_estate"
+    if playbook == "authority":
+        return "keep"  # it deploys the estate: this one has few hosts
+    return "example" if "enclave1" in " ".join(options.values()) else "lab"
+
+
+def test_all_documented_options_are_run() -> None:
+    typed = {(playbook, *each) for playbook, options in RUNS for each in options.items()}
+    assert {("restore", "-e topics", "crews:crews-restored"), ("restore", "-e", RECIPIENT)} <= typed
+    assert {("authority", "-e step", step) for step in ("introduce", "switch", "retire")} <= typed
+    for playbook, given in LINES:
+        for name, _, value in map(partitioned, given):
+            assert value.isupper() or (playbook, f"-e {name}", value) in typed
+
+
+@pytest.mark.parametrize(("playbook", "options"), RUNS, ids=str)
+def test_documented_lines_run_until_a_host(
+    playbook: str, options: dict[str, str], inventories: dict[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / RECIPIENT[1:]).write_text("backup_restore_key: the text of recipient.key\n")
+    typed = []
+    for name, value in options.items():
+        file = f"@{tmp_path}/{value[1:]}" if value.startswith("@") else value
+        typed += [f"{name.removeprefix('-e ')}={value}" if name.startswith("-e ") else file]
+        typed[-1:] = ["-e" if name.startswith("-e") else name, typed[-1]]
+    inventory = inventories[inventory_of(playbook, options)]
+    done = ansible_process.play(f"--inventory={inventory}", "--check", f"playbooks/{playbook}.yml", *typed)
+    printed = done.stdout + done.stderr
+    unfit = [
+        answer
+        for (unfit_playbook, given), answer in UNFIT.items()
+        if unfit_playbook == playbook and given in typed
+    ]
+    if unfit:
+        assert (done.returncode, f"[{unfit[0]}]" in printed) == (2, True), printed
+        return
+    before, contacted, _ = printed.partition("Data could not be sent to remote host")
+    assert contacted or done.returncode == 0, printed
+    assert "FAILED!" not in before, before
+    assert not re.search(r"\[(?:playbook-variable-|extra-variable-)", printed), printed

@@ -13,7 +13,7 @@ from aqueduct.errors import Labelled
 from aqueduct.estate.check import Repository, check
 from aqueduct.estate.check.inventory import Finding, Inventory, Unknown, some
 from aqueduct.estate.check.sites import check_group_files
-from aqueduct.estate.check.variables import Roles, check_variables, faults, fits, is_sound
+from aqueduct.estate.check.variables import Roles, check_variables, faults, fits, is_sound, typed
 from aqueduct.messages import MESSAGES
 
 ROLES = Roles({"kafka": {"kafka_password": {"type": "int", "no_log": True}}, "_artifact": {}})
@@ -89,6 +89,21 @@ def test_a_value_that_hosts_share_is_judged_once() -> None:
 )
 def test_types_are_checked_without_converting(value: object, kind: str, expected: bool) -> None:
     assert fits(value, kind) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("true", "bool", True),
+        ("No", "bool", False),
+        ("maybe", "bool", "maybe"),  # stays a finding
+        ("", "bool", ""),
+        ("true", "str", "true"),
+        ("a,b", "list", "a,b"),
+    ],
+)
+def test_flags_of_command_line_are_no_texts(text: str, kind: str, expected: object) -> None:
+    assert typed(text, {"type": kind}) == expected
 
 
 values = st.recursive(

@@ -12,6 +12,7 @@ from typing import Any
 
 from aqueduct.errors import Labelled
 from aqueduct.estate.check.inventory import Encrypted, Finding, Inventory, Path, Unknown, did_you_mean, some
+from aqueduct.estate.playbook_variables import TRUTHS
 
 Spec = Mapping[str, Any]  # an option of argument_specs: type, elements, choices, options, required
 
@@ -104,6 +105,16 @@ def _must_be_set(name: str, roles: Roles) -> bool:
     """Tell whether the inventory has to set a name: it is neither a role's, with a default, nor Ansible's."""
     others = ("ansible_", "playbook_", "role_", "_")
     return name != "" and name not in roles.variables and not name.startswith(others)
+
+
+def typed(value: Any, spec: Spec) -> Any:
+    """Return a value of the command line as roles use it.
+
+    There, `true` is a text, which roles filter with `bool`.
+    """
+    if spec.get("type") == "bool" and isinstance(value, str):
+        return TRUTHS.get(value.lower(), value)
+    return value
 
 
 def is_sound(value: Any, spec: Spec) -> bool:
