@@ -57,9 +57,12 @@ options:
     type: int
     default: 120
   settle_seconds:
-    description: How long what was changed must stay in its state to be believed.
+    description:
+      - How long what was changed must stay in its state to be believed. It is added to O(timeout_seconds).
+      - The default notices sinks of JDBC, which fail 30 seconds after their first record if their database is
+        unreachable.
     type: int
-    default: 10
+    default: 45
 """
 
 EXAMPLES = r"""
@@ -122,7 +125,7 @@ def main() -> None:
             "file_directories": {"type": "list", "elements": "str"},
             "secrets_file": {"type": "str", "no_log": False},
             "timeout_seconds": {"type": "int", "default": 120},
-            "settle_seconds": {"type": "int", "default": 10},
+            "settle_seconds": {"type": "int", "default": 45},
         },
         required_together=[("file_directories", "secrets_file")],
         supports_check_mode=True,
