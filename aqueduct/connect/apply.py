@@ -10,7 +10,8 @@ from aqueduct.connect.connectors import ConnectorChanges, RunningConnector, Want
 from aqueduct.connect.rest import POLL_SECONDS, Connect, RequestRejected
 from aqueduct.errors import Failed, Refused
 
-FAILED_PATIENCE = 3  # times as long as a state must hold to be believed, FAILED may be what was before
+FAILED_SECONDS = 10  # for so long a task that ran may be FAILED, and start again by itself
+FAILED_PATIENCE = 3  # times as long FAILED may be the state before the change
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +109,9 @@ def await_declared(
     What was `touched` must be so for `settle` seconds on end: a task that fails does so after its start, and
     what is told of it first may be its state before the change.
     """
+    connect.extend(settle if touched else 0)
     since: dict[str, tuple[str, float]] = {}  # what was missing, and since when
+    ran: set[str] = set()
     while True:
         actual = connect.connectors()
         now = time.monotonic()
@@ -120,7 +123,9 @@ def await_declared(
                 since[connector.name] = missing, (first := now)
             if missing or (connector.name in touched and now - first < settle):
                 pending[connector.name] = missing
-            if (failed := _failures(connector, actual)) and now - first >= settle * FAILED_PATIENCE:
+            ran |= set() if missing else {connector.name}
+            patience = min(FAILED_SECONDS, settle) * (1 if connector.name in ran else FAILED_PATIENCE)
+            if (failed := _failures(connector, actual)) and now - first >= patience:
                 raise Failed("connector-not-running", failed)
         if not pending:
             return

@@ -171,7 +171,8 @@ def unknown(declared: WantedConnector, validation: Validation) -> list[str]:
             sentences.append(
                 labelled(
                     "connector-setting-unknown",
-                    f"Connector {declared.name}: {key} is not a setting of Connect or of the plugin; {remedy}",
+                    f"Connector {declared.name}: {key} is not a setting of Connect or of the plugin; "
+                    f"{remedy}",
                 )
             )
     return sentences

@@ -38,6 +38,10 @@ class Connect:
         """Limit the seconds for which questions, all together, are repeated at trouble that passes."""
         self._deadline = time.monotonic() + seconds
 
+    def extend(self, seconds: float) -> None:
+        """Allow so many seconds more."""
+        self._deadline += seconds
+
     @property
     def late(self) -> bool:
         return time.monotonic() >= self._deadline

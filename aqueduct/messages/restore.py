@@ -10,8 +10,8 @@ RESTORE = (
         fix=(
             "Restore under another name (`--topics orders:orders-restored`). With `--append`, the restore "
             "adds the records to the topic. Before that, wait until mirrors have caught up, and pass "
-            "`--mirror`, because otherwise they copy restored records twice. Deleting the topic destroys its records. To resume "
-            "an interrupted restore, run the command of that restore again."
+            "`--mirror`, because otherwise they copy restored records twice. Deleting the topic destroys "
+            "its records. To resume an interrupted restore, run the command of that restore again."
         ),
     ),
     DeclaredMessage(

@@ -59,9 +59,12 @@ options:
     type: int
     default: 120
   settle_seconds:
-    description: Seconds for which a changed connector must stay in its declared state.
+    description:
+      - Seconds for which a changed connector must stay in its declared state. They are added to O(timeout_seconds).
+      - The default detects sinks of JDBC, which fail 30 seconds after their first record if their database is
+        unreachable.
     type: int
-    default: 10
+    default: 45
 """
 
 EXAMPLES = r"""
@@ -130,7 +133,7 @@ def main() -> None:
             "file_directories": {"type": "list", "elements": "str"},
             "secrets_file": {"type": "str", "no_log": False},
             "timeout_seconds": {"type": "int", "default": 120},
-            "settle_seconds": {"type": "int", "default": 10},
+            "settle_seconds": {"type": "int", "default": 45},
         },
         required_together=[("file_directories", "secrets_file")],
         supports_check_mode=True,

@@ -1,11 +1,11 @@
-"""A log that lost its end and has grown again past where it was backed up (KIP-320)."""
+"""A log that lost its end and has grown past where it was backed up (KIP-320), or that is another one."""
 
 import json
 import re
 import signal
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -150,14 +150,14 @@ def test_landing_skips_truncated_and_regrown_log(
 
 
 @contextmanager
-def feeding(own: Broker, session: int = 1) -> Iterator[Feed]:
+def feeding(own: Broker, session: int = 1, topics: Collection[str] = ("cut", "whole")) -> Iterator[Feed]:
     end = End("source", own.plaintext)
     with connect(end, "sender") as client, connect(end, "sender") as following:
         yield Feed(
             client,
             following,
-            "link",
-            lambda topic: topic in ("cut", "whole"),
+            f"link-{'-'.join(topics)}",
+            lambda topic: topic in topics,
             session=session,
             shift=0,
             largest=1 << 20,
@@ -203,6 +203,33 @@ def test_link_sends_nothing_of_truncated_and_regrown_log(
         with feeding(own, session=2) as feed:
             assert sent(feed, 10).keys() == {"whole"}
             assert_named(feed, caplog)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_link_sends_recreated_topic_from_start(source: Broker, restarted: bool) -> None:
+    """It has grown past what the sender committed of the former topic.
+
+    Kafka deletes that position with the topic. A sender that was frozen meanwhile commits it again.
+    """
+    topic = clients.create(source, clients.unique("linked"))
+    write(source, topic, range(10))
+    with feeding(source, topics=[topic]) as feed:
+        assert sent(feed, 10)[topic][-1][1] == 9
+        reached = feed.reached()
+        feed.commit(reached)
+        clients.recreate(source, topic)
+        write(source, topic, range(100, 120))
+        if restarted:
+            feed.commit(reached)
+        else:
+            assert offsets(sent(feed, 20)[topic]) == [*range(20)]
+    if restarted:
+        with feeding(source, session=2, topics=[topic]) as feed:
+            assert offsets(sent(feed, 20)[topic]) == [*range(20)]
+
+
+def offsets(ranges: list[tuple[int, int]]) -> list[int]:
+    return [offset for first, last in ranges for offset in range(first, last + 1)]
 
 
 def assert_named(feed: Feed, caplog: pytest.LogCaptureFixture) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from kit import clients
+from kit.cut_logs import cut_log
 
 from aqueduct.errors import ExitCode
 from aqueduct.kafka.produce import Retry, TransactionalProducer
@@ -53,6 +54,7 @@ ATTACKS: dict[str, tuple[Attack, str]] = {
     "made again": (clients.recreate, "deleted and re-created"),
     "emptied": (lambda broker, topic: clients.delete_records(broker, topic, -1), "were deleted"),
     "first records gone": (lambda broker, topic: clients.delete_records(broker, topic, 7), "were deleted"),
+    "cut": (lambda broker, topic: cut_log(broker, topic, 0), ""),  # it grows again by what follows
     "written to": (others_records, "2 records of another producer"),
     "written to in a transaction": (others_transaction, "2 records of another producer"),
 }

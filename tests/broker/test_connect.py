@@ -6,6 +6,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from kit.connect_worker import Worker
 from kit.estate_facts import judged
 
 from aqueduct.cli import main
+from aqueduct.connect.rest import Connect
 from aqueduct.control_node.status.model import ObjectKind, ObjectState
-from aqueduct.kafka import acls
+from aqueduct.kafka import acls, client_config
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import apply_acls
@@ -58,6 +60,7 @@ def module(worker: Worker) -> Iterator[Module]:
         check: bool = False,
         worker_config: Path | None = None,
         file_directories: list[str] | None = None,
+        settle: int = 2,
         beside: dict[str, dict[str, str]] | None = None,
         **connector: Any,
     ) -> dict[str, Any]:
@@ -70,7 +73,7 @@ def module(worker: Worker) -> Iterator[Module]:
             "connectors": [{"name": name, **connector}, *others],
             **({} if file_directories is None else {"file_directories": file_directories, **SECRETS_FILE}),
             "timeout_seconds": WAIT_SECONDS,
-            "settle_seconds": 2,
+            "settle_seconds": settle,
             "_ansible_check_mode": check,
             "_ansible_diff": True,
         }
@@ -149,6 +152,26 @@ def test_failed_task_is_reported_with_trace_and_restarted(module: Module, topic:
     assert changes(module("failing", config=sink, state="paused")) == {}
     folder.mkdir()
     assert changes(module("failing", config=sink)) == {"moved": ["failing"], "restarted": ["failing"]}
+
+
+def test_task_that_fails_after_its_start_is_reported(
+    worker: Worker, module: Module, topic: str, tmp_path: Path
+) -> None:
+    """Its first record comes when it runs already."""
+    rest = Connect([worker.url], client_config.load(worker.client_config))
+
+    def runs() -> bool:
+        found = rest.connectors().get("later")
+        return found is not None and [status.state for status in found.statuses] == ["RUNNING"] * 2
+
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(module, "later", config=file_sink(topic, tmp_path / "out"), settle=300)
+        clients.wait_for("the task", runs)
+        clients.produce(worker.broker, topic, ["no JSON"])
+        failed = run.result()
+    assert failed["failed"]
+    assert failed["msg"].startswith("[connector-not-running] Connector later: task 0 FAILED on 127.0.0.1:")
+    assert "DataException" in failed["msg"]
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import yaml
 from confluent_kafka.admin import NewTopic
-from kit import clients
+from kit import ansible_process, clients
 from kit.clients import unique
 from kit.estate_facts import judged
-from kit.identifiers import raises
+from kit.identifiers import assert_printed, raises
 
 import servers.broker
 from aqueduct.cli import main
@@ -35,7 +36,8 @@ from aqueduct.kafka.quotas import Quota
 from aqueduct.kafka.topics import DeclaredTopic
 from servers.broker import Broker
 
-MODULES = Path(__file__).parents[2] / "plugins" / "modules"
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = ROOT / "plugins/modules"
 Run = Callable[..., dict[str, Any]]
 
 
@@ -302,7 +304,12 @@ def test_replicas_of_replaced_broker_are_reported_without_waiting(
             ask = ["doctor", "cluster", "--bootstrap-server", first.plaintext]
             assert main([*ask, "--expected-brokers", "1,2"]) == 0
             assert main([*ask, "--expected-brokers", "1"]) == 3
-            assert "Broker 2 is not in the inventory, and runs" in capsys.readouterr().out
+            assert_printed(capsys.readouterr().out, "broker-unexpected", "Broker 2")
+            assert played_entities(tmp_path, first, [1, 2], replication_factor=2) == (0, set())
+            assert played_entities(tmp_path, first, [1], replication_factor=3) == (
+                2,
+                {("both", ""), ("", "2")},
+            )
         clients.wait_for(
             "the end of broker 2", lambda: run("kafka_ready", expected=[1]).get("brokers") == [1]
         )
@@ -313,6 +320,40 @@ def test_replicas_of_replaced_broker_are_reported_without_waiting(
         assert "Broker 2 is not in the inventory, and does not run" in found["unexpected"][0]
         assert "both-0" in found["unexpected"][0]
         assert "kafka_restart_with_outage" in run("kafka_ready", stopping=1, expected=[1])["msg"]
+
+
+def played_entities(
+    folder: Path, broker: Broker, node_ids: list[int], replication_factor: int
+) -> tuple[int, set[tuple[str, str]]]:
+    """Run the role's tasks after `playbooks/kafka.yml` has deployed, without those of ACLs.
+
+    Return the exit code, and the topics and brokers of the last task's refusal.
+    """
+    tasks = yaml.safe_load((ROOT / "roles/kafka/tasks/entities.yml").read_text())
+    play = {
+        "hosts": "kafka",
+        "gather_facts": False,
+        "vars": {
+            "_environment_python": sys.executable,
+            "_kafka_site": "pro",
+            "_kafka_bootstrap_servers": broker.plaintext,
+            "_kafka_tls": str(folder),
+            "_kafka_brokers": [{"node_id": node_id} for node_id in node_ids],
+            "kafka_ready_seconds": 60,
+            "kafka_topics": [{"name": "both", "partitions": 1, "replication_factor": replication_factor}],
+        },
+        "tasks": [task for task in tasks if "aqueduct.estate.kafka_acls" not in task],
+    }
+    (folder / "client.properties").write_text("")
+    (folder / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
+    host = {"localhost": {"ansible_connection": "local", "kafka_node_id": 1}}
+    inventory = {"all": {"children": {"kafka": {"hosts": host}, "site_pro": {"hosts": {"localhost": {}}}}}}
+    (folder / "hosts.yml").write_text(yaml.safe_dump(inventory))
+    done = ansible_process.play(f"--inventory={folder / 'hosts.yml'}", folder / "play.yml")
+    printed = " ".join(done.stdout.split())
+    assert ("[cluster-differs-from-inventory]" in printed) == (done.returncode != 0), printed
+    differences = r"(both) \(2, declared 3\)|Broker (2) is not in the inventory, and runs"
+    return done.returncode, set(re.findall(differences, printed))
 
 
 def test_health_says_what_is_wrong(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from uuid import UUID
 
 import pytest
 from kit import clients
@@ -19,10 +18,15 @@ from aqueduct.link import outlet, resend, udp
 
 def test_gaps_of_former_instance_are_not_resent(link: Link, capsys: pytest.CaptureFixture[str]) -> None:
     topic = link.topic
+
+    def topic_id() -> str:
+        with kafka.connect(End("source", link.source.plaintext), "test") as client:
+            return str(client.topic(topic).id)
+
+    before = topic_id()
+    clients.recreate(link.source, topic, 2)
     link.write(40)
-    with kafka.connect(End("source", link.source.plaintext), "test") as client:
-        now = str(client.topic(topic).id)
-    before = str(UUID(int=7))
+    now = topic_id()
 
     def resend(*ids: str | None) -> tuple[ExitCode, str, str]:
         results = [

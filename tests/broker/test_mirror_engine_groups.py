@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 import pytest
 from kit import clients
 from kit.clients import Record
+from kit.cut_logs import cut_log
 from kit.identifiers import assert_printed
 from kit.mirror_engine_flows import Flow
 
@@ -147,6 +148,23 @@ def test_groups_of_shared_topic_continue_at_next_record(flow: Flow) -> None:
     clients.produce(flow.target, flow.topic, [OTHERS])
     clients.produce(flow.source, flow.topic, numbered(20))
     check_synchronised(flow, range(0, 41, 10))
+
+
+@pytest.mark.parametrize("attack", ["recreated", "cut"])
+def test_groups_continue_after_source_log_is_replaced(flow: Flow, attack: str) -> None:
+    """The log has grown past the positions of both the flow and the group."""
+    for first in (0, 10):
+        clients.produce(flow.source, flow.topic, numbered(20)[first : first + 10])
+    assert flow.catch_up() == 0
+    check_synchronised(flow, [15])
+    if attack == "recreated":
+        clients.recreate(flow.source, flow.topic, 2)
+    else:
+        cut_log(flow.source, flow.topic, 10)
+    clients.produce(flow.source, flow.topic, numbered(50)[20:])
+    assert flow.catch_up() == 3
+    assert flow.catch_up("--accept-ranges") == 0
+    check_synchronised(flow, range(0 if attack == "recreated" else 10, 31, 5))
 
 
 def test_groups_pattern_without_match_is_reported(flow: Flow) -> None:

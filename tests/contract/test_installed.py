@@ -14,7 +14,7 @@ from subprocess import CompletedProcess
 from zipfile import ZipFile
 
 import pytest
-from kit import release_files
+from kit import ansible_process, release_files
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -185,6 +185,16 @@ def test_the_extra_controller_has_what_playbooks_import(node: ControlNode, lean:
 def test_a_new_inventory_passes_the_check(node: ControlNode) -> None:
     done = node.play("aqueduct.estate.check")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_retries_of_own_playbooks_are_hidden(node: ControlNode, tmp_path: Path, verbose: bool) -> None:
+    """`ansible.cfg` of a new repository sets the callback of the installed collection."""
+    playbook = ansible_process.waiting_playbook(tmp_path)
+    done = node.play(str(playbook), "--inventory=localhost,", *(["-v"] if verbose else []))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "attempts").read_text().count("\n") == 3
+    assert done.stdout.count("FAILED - RETRYING") == (2 if verbose else 0), done.stdout
 
 
 def test_a_broken_inventory_is_refused_with_its_line(node: ControlNode) -> None:

@@ -1,6 +1,7 @@
 """Every position that the product stores is attacked: its topic is re-created, cut, and grows past it.
 
-The table in the decision lists the holders; here are the tests that attack each.
+The table in the decision lists the holders; here are the tests that attack each. Such a test runs in CI, with
+real brokers. It re-creates a topic or cuts a log by itself, and uses what holds the position.
 """
 
 import ast
@@ -47,7 +48,17 @@ CUT_CLASSIC = (
     "test_truncated_source_log_is_reported_by_each_run",
 )
 
-MIRROR_ENGINE = "unit/test_mirror_engine_position.py", "test_each_record_arrives_once_or_is_listed"
+CUT_FLOW = "attack/test_cut_logs.py", "test_batches_mirror_continues_where_log_was_truncated"
+FLOW_GROUPS = (
+    "broker/test_mirror_engine_groups.py",
+    "test_groups_continue_after_source_log_is_replaced",
+)
+OTHER_GROUPS = (
+    "broker/test_restore.py",
+    "test_former_instance_of_recreated_topic_is_restored_separately",
+)
+OTHER_DRILLED = "store/test_drill.py", "test_another_topic_of_the_name_is_left_out"
+CUT_DRILLED = "store/test_drill.py", "test_drill_reports_changed_and_cut_live_partitions"
 
 # Of each holder its attacks, in the order of ATTACKS: a test, or why there is nothing to attack.
 HOLDERS: dict[str, tuple[tuple[str, str] | str, ...]] = {
@@ -65,20 +76,16 @@ HOLDERS: dict[str, tuple[tuple[str, str] | str, ...]] = {
             "broker/test_mirror_engine.py",
             "test_recreated_source_topic_is_mirrored_from_start",
         ),
-        ("attack/test_cut_logs.py", "test_batches_mirror_continues_where_log_was_truncated"),
-        MIRROR_ENGINE,
+        CUT_FLOW,
+        CUT_FLOW,
     ),
-    "groups that a mirror (`batches`) synchronises": (
-        ("unit/test_mirror_engine_translation.py", "test_checkpoints_of_an_earlier_topic_are_not_used"),
-        ("unit/test_mirror_engine_translation.py", "test_translation_across_log_cut_skips_no_record"),
-        ("unit/test_mirror_engine_translation.py", "test_translation_across_log_cut_skips_no_record"),
-    ),
+    "groups that a mirror (`batches`) synchronises": (FLOW_GROUPS,) * 3,
     "groups that a mirror synchronises": (
         ("broker/test_mirror_positions.py", "test_groups_of_other_log_are_unknown_until_accepted"),
     )
     * 3,
     "sending end of a link": (
-        ("broker/test_restore.py", "test_link_continues_at_same_record_in_new_topic"),
+        ("attack/test_cut_logs.py", "test_link_sends_recreated_topic_from_start"),
         CUT_LINK,
         CUT_LINK,
     ),
@@ -103,16 +110,12 @@ HOLDERS: dict[str, tuple[tuple[str, str] | str, ...]] = {
         CHANGED_TARGET,
     ),
     "consumer groups in a backup": (
-        ("broker/test_restore.py", "test_former_instance_of_recreated_topic_is_restored_separately"),
+        OTHER_GROUPS,
         ("broker/test_restore.py", "test_group_beyond_snapshot_is_set_to_log_end"),
-        ("broker/test_restore.py", "test_former_instance_of_recreated_topic_is_restored_separately"),
+        OTHER_GROUPS,
     ),
     "replay of dead-letter records": (ANOTHER_LETTERS, CUT_LETTERS, CUT_LETTERS),
-    "drill": (
-        ("store/test_drill.py", "test_another_topic_of_the_name_is_left_out"),
-        ("store/test_drill.py", "test_drill_reports_changed_and_cut_live_partitions"),
-        ("store/test_drill.py", "test_another_topic_of_the_name_is_left_out"),
-    ),
+    "drill": (OTHER_DRILLED, CUT_DRILLED, CUT_DRILLED),
     "export": (EXPORT,) * 3,
     "Connect sinks": (
         ("broker/test_connect.py", "test_stopped_sink_reads_recreated_topic_from_start"),
@@ -128,17 +131,81 @@ def test_the_decision_lists_every_holder() -> None:
     assert rows[1:] == [*HOLDERS]
 
 
+# How a test makes an attack. After a cut, what is written may grow past the position.
+MEANS = {
+    "re-created": r"\brecreate\(|\bclients\.recreate\b|\bclients\.delete\(",
+    "cut": r"\b(?:cut|cut_log|cut_partitions|lose)\(",
+    "grown again": r"\b(?:cut|cut_log|cut_partitions|lose|recreate)\(|\bclients\.recreate\b",
+}
+# What a test of each holder uses.
+USES = {
+    "mirror (MirrorMaker 2)": "--before-start|mirror_maker",
+    "mirror (classic)": "classic",
+    "mirror (`batches`)": r"replicate|\bflow\.catch_up\(",
+    "groups that a mirror (`batches`) synchronises": "--groups-pattern",
+    "groups that a mirror synchronises": "sync.group.offsets.enabled",
+    "sending end of a link": r"\bfeed\.commit\(",
+    "dedup": r"\bdedup",
+    "resend bundle": r"\bbundle_file\b",
+    "landing": r"\bland\(",
+    "backup": r"\b(?:backup\.run|back_up)\(",
+    "restore's own progress": r"\brestore\(",
+    "consumer groups in a backup": r"(?s)\bcommit\(.*\brestore\(",
+    "replay of dead-letter records": "replay",
+    "drill": r"\bdrill\(",
+    "export": r"\bexport\(",
+    "Connect sinks": r"\bmodule\(",
+}
+
+
+def definitions(tree: ast.Module) -> dict[str, ast.stmt]:
+    """Return what a module defines at its top level, by name."""
+    found: dict[str, ast.stmt] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id: node for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def text_of(name: str, defined: dict[str, ast.stmt]) -> str:
+    """Return a function with all of its module that it uses, fixtures included, without docstrings."""
+    texts: dict[str, str] = {}
+    waiting = [name]
+    while waiting:
+        each = waiting.pop()
+        if each in defined and each not in texts:
+            node = defined[each]
+            texts[each] = ast.unparse(node)
+            waiting += [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+            waiting += [part.arg for part in ast.walk(node) if isinstance(part, ast.arg)]
+    return "\n".join(texts.values())
+
+
+def marks(node: ast.stmt) -> str:
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else [node]
+    return "\n".join(map(ast.unparse, decorators))
+
+
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_each_attack_is_a_test_that_exists(holder: str) -> None:
-    attacks = HOLDERS[holder]
-    assert len(attacks) == len(ATTACKS)
-    for attack in attacks:
-        if isinstance(attack, tuple):
-            file, name = attack
-            tree = ast.parse((ROOT / "tests" / file).read_text())
-            [test] = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == name]
-            marks = {ast.unparse(mark) for mark in test.decorator_list}
-            assert "pytest.mark.long" not in marks, f"CI does not run {name}"
+def test_each_attack_is_made_by_its_test(holder: str) -> None:
+    attacks = dict(zip(ATTACKS, HOLDERS[holder], strict=True))
+    for attack, test in attacks.items():
+        if isinstance(test, str):
+            assert holder == "Connect sinks"
+            continue
+        file, name = test
+        assert not file.startswith("unit/"), f"{name} has no broker"
+        defined = definitions(ast.parse((ROOT / "tests" / file).read_text()))
+        text = text_of(name, defined)
+        assert re.search(MEANS[attack], text), f"{name}: not {attack}"
+        assert re.search(USES[holder], text), f"{name}: without {holder}"
+        # A case may be long, if there is another one.
+        long = [mark for mark in marks(defined[name]).splitlines() if re.match(r"pytest\.mark\.long", mark)]
+        assert not long, f"CI does not run {name}"
+        assert "pytestmark" not in defined or "long" not in marks(defined["pytestmark"])
 
 
 def test_modules_that_store_topic_ids_are_known_holders() -> None:

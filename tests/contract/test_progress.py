@@ -7,28 +7,11 @@ from kit import ansible_process
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOKS = ["doctor", "drill", "kafka", "restore", "site"]
-WAITING = """
-- hosts: localhost
-  gather_facts: false
-  connection: local
-  tasks:
-    - name: Wait for the file
-      ansible.builtin.shell: echo >> {folder}/attempts; test $(wc -l < {folder}/attempts) -ge 3
-      register: attempt
-      until: attempt is succeeded
-      retries: 5
-      delay: 0
-    - name: Continue
-      ansible.builtin.debug: {{msg: it is there}}
-      tags: [later]
-"""
 
 
 @pytest.fixture
 def waiting(tmp_path: Path) -> str:
-    book = tmp_path / "waiting.yml"
-    book.write_text(WAITING.format(folder=tmp_path))
-    return str(book)
+    return str(ansible_process.waiting_playbook(tmp_path))
 
 
 @pytest.mark.parametrize("verbose", [False, True])

@@ -20,6 +20,29 @@ from subprocess import CompletedProcess
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", "PYTHONPATH": str(ROOT)}
 
+WAITING = """
+- hosts: localhost
+  gather_facts: false
+  connection: local
+  tasks:
+    - name: Wait for the file
+      ansible.builtin.shell: echo >> {folder}/attempts; test $(wc -l < {folder}/attempts) -ge 3
+      register: attempt
+      until: attempt is succeeded
+      retries: 5
+      delay: 0
+    - name: Continue
+      ansible.builtin.debug: {{msg: it is there}}
+      tags: [later]
+"""
+
+
+def waiting_playbook(folder: Path) -> Path:
+    """Write a playbook whose task succeeds at its third attempt; each is a line of the file `attempts`."""
+    playbook = folder / "waiting.yml"
+    playbook.write_text(WAITING.format(folder=folder))
+    return playbook
+
 
 def play(*arguments: str | Path, **environment: str) -> CompletedProcess[str]:
     """Run `ansible-playbook` with these arguments, in the repository's root and without colours.

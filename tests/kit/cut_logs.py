@@ -1,6 +1,8 @@
 """Logs that lose their end, as after an unclean leader election or on a disk that lost writes."""
 
 import struct
+from collections.abc import Mapping
+from functools import partial
 
 from kafka.admin import KafkaAdminClient
 from kit import clients
@@ -12,18 +14,26 @@ HEADER = struct.Struct(">qi")  # of a batch: its first offset, and the bytes tha
 
 def cut_log(broker: Broker, topic: str, offset: int, partition: int = 0) -> None:
     """Kill the broker, cut a log at the first offset of a batch, and start it: its leader has a new epoch."""
+    cut_partitions(broker, topic, {partition: offset})
+
+
+def cut_partitions(broker: Broker, topic: str, offsets: Mapping[int, int]) -> None:
+    """Cut the logs of several partitions, each at an offset, as `cut_log` does."""
     await_markers(broker)
     broker.process.kill()
-    folder = broker.data / f"{topic}-{partition}"
-    log = folder / f"{0:020}.log"
-    batches, position = log.read_bytes(), 0
-    while HEADER.unpack_from(batches, position)[0] < offset:
-        position += HEADER.size + HEADER.unpack_from(batches, position)[1]
-    log.write_bytes(batches[:position])
-    for file in (*folder.glob("*index"), *folder.glob("*.snapshot")):
-        file.unlink()
+    for partition, offset in offsets.items():
+        folder = broker.data / f"{topic}-{partition}"
+        log = folder / f"{0:020}.log"
+        batches, position = log.read_bytes(), 0
+        while HEADER.unpack_from(batches, position)[0] < offset:
+            position += HEADER.size + HEADER.unpack_from(batches, position)[1]
+        log.write_bytes(batches[:position])
+        for file in (*folder.glob("*index"), *folder.glob("*.snapshot")):
+            file.unlink()
     broker.process.start()
-    clients.wait_for(f"the end {offset}", lambda: clients.ends(broker, topic, partition) == [offset])
+    for partition, offset in offsets.items():
+        ends = partial(clients.ends, broker, topic, partition)
+        clients.wait_for(f"the end {offset}", lambda ends=ends, offset=offset: ends() == [offset])
 
 
 def await_markers(broker: Broker) -> None:
