@@ -60,7 +60,7 @@ options:
     default: 120
   settle_seconds:
     description:
-      - Seconds for which a changed connector must stay in its declared state. They are added to O(timeout_seconds).
+      - Seconds for which a changed connector must stay in its declared state. Added to O(timeout_seconds).
       - The default detects sinks of JDBC, which fail 30 seconds after their first record if their database is
         unreachable.
     type: int
