@@ -6,9 +6,8 @@ from typing import Protocol
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.mirror.status import AffectedRange, FlowTask, MirrorProgress
 
-UnmatchedPatterns = Callable[
-    [Iterable[str], Collection[str]], list[str]
-]  # patterns and topics: those without a topic
+# Of patterns and topics, the patterns that match no topic.
+UnmatchedPatterns = Callable[[Iterable[str], Collection[str]], list[str]]
 
 
 class FlowReader(Protocol):
