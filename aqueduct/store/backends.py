@@ -433,7 +433,7 @@ class _Directory:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[BinaryIO]:
-        """Open an object; DamagedObject if it is no regular file, such as a planted link or pipe.
+        """Open an object; DamagedObject if it is not a regular file, for example a link or a pipe.
 
         Failed if Spark's JVM, which writes here, has put a key of this process there.
         """
