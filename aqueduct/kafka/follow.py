@@ -241,7 +241,7 @@ class Follower:
         return answer
 
     def _is_elsewhere(self, broker: int, partition: TopicPartition, answer: Any) -> bool:
-        """Return whether the partition must be asked of another broker, and note of which."""
+        """Return whether the partition is read from another broker next, and choose that broker."""
         if answer.preferred_read_replica != NO_REPLICA:
             self._nearest.choose(partition, answer.preferred_read_replica)
             return True

@@ -6,9 +6,8 @@ from typing import Protocol
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.mirror.status import AffectedRange, FlowTask, MirrorProgress
 
-Unmatched = Callable[
-    [Iterable[str], Collection[str]], list[str]
-]  # patterns and topics: those without a topic
+# Of patterns and topics, the patterns that match no topic.
+UnmatchedPatterns = Callable[[Iterable[str], Collection[str]], list[str]]
 
 
 class FlowReader(Protocol):
@@ -32,7 +31,7 @@ class FlowReader(Protocol):
         """Return the ranges of source offsets that were lost, or whose records are at the target twice."""
         ...
 
-    def unmatched(self, unmatched: Unmatched) -> list[str]:
+    def unmatched(self, unmatched: UnmatchedPatterns) -> list[str]:
         """Return the patterns of the flow that match no topic."""
         ...
 

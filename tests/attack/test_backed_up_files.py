@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.root_folders import root_folder
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
@@ -70,11 +70,8 @@ def test_restore_grants_no_privileges_from_planted_extended_attributes(
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """Yield a folder of root's that every user may enter; pytest's own are closed to others."""
-    folder = Path(tempfile.mkdtemp(prefix="aqueduct-attack-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
+    with root_folder() as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def done(futures: Mapping[Any, Any]) -> None:
 
 
 def write(settings: Settings, topic: str) -> None:
-    """Write a record; librdkafka tells of a refusal at the delivery."""
+    """Write a record. librdkafka reports a rejection in the delivery callback."""
     errors: list[KafkaError | None] = []
     producer = Producer({**settings, "message.timeout.ms": 30_000})
     producer.produce(topic, b"forged", on_delivery=lambda error, _: errors.append(error))

@@ -2,12 +2,12 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from kit.identifiers import raises
+from kit.root_folders import root_folder
 
 from aqueduct.errors import Refused
 from aqueduct.store.backends import open_editable
@@ -19,11 +19,8 @@ CONTENT = b"root's alone"
 
 @pytest.fixture
 def top() -> Iterator[Path]:
-    """Yield a folder of root that every user may enter; pytest's own are closed to others."""
-    path = Path(tempfile.mkdtemp(prefix="aqueduct-store-"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path)
+    with root_folder() as path:
+        yield path
 
 
 @pytest.fixture

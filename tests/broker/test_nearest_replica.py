@@ -31,7 +31,7 @@ from servers.quorum import Quorum
 
 LEADER, FOLLOWER = 1, 2
 RACKS = {LEADER: "rack-1", FOLLOWER: "rack-2"}
-VALUE_BYTES, RECORDS = 64 << 10, 384  # 24 MiB, of which 8 MiB are on their way ahead
+VALUE_BYTES, RECORDS = 64 << 10, 384  # 24 MiB; a reader requests at most 8 MiB in advance
 SETTINGS = {
     "default.replication.factor": "2",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",

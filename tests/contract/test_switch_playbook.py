@@ -98,6 +98,8 @@ def test_positions_are_moved_to_the_declared_engine(tmp_path: Path, engine: str)
         "groups_pattern": "",
         "prefix": "pro1.",
         "tasks": 4,
+        "line_ms": 0,
+        "line_mbit": 1000,
         "first_start": True,
     }
     extra = {

@@ -132,7 +132,7 @@ def expression(name: str, type_: str) -> str:
         return f"unix_date({name})"
     if type_ == "binary":
         return f"hex({name})"
-    if type_ == "float":  # of which JSON has as many digits as tell it from others
+    if type_ == "float":  # JSON has only the digits that distinguish it from other floats
         return f"cast({name} as double)"
     if type_.startswith("decimal"):
         return f"cast({name} as string)"

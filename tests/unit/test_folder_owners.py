@@ -1,9 +1,7 @@
 """Root writes in no folder in which another user could lead it to other files."""
 
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +9,7 @@ from typing import Any
 
 import pytest
 from kit.identifiers import raises
+from kit.root_folders import root_folder
 
 from aqueduct.cli import main
 from aqueduct.common import lock
@@ -28,11 +27,8 @@ CONTENT = "root's alone"
 
 @pytest.fixture
 def top() -> Iterator[Path]:
-    """Yield a folder of root's that every user may enter; pytest's own are closed to others."""
-    path = Path(tempfile.mkdtemp(prefix="aqueduct-owners-"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path)
+    with root_folder() as path:
+        yield path
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 
 from aqueduct.common.topic_names import TopicPartition
@@ -270,7 +271,7 @@ def check(job: Job) -> None:
     with connected(job.order) as client:
         partitions = [lane.target for lane in job.plan.lanes if lane.topic in foreign]
         if partitions and not job.order.append:
-            topics.check_empty(client, partitions, foreign, job.others, _appending(job, foreign))
+            topics.check_empty(client, partitions, foreign, job.others, partial(_appending, job, foreign))
         topics.check_creation(client, job.plan, job.there, with_settings=job.order.settings)
     mirrors.check(job)
 
@@ -361,7 +362,7 @@ def check_again(client: Client, job: Job, states: Mapping[str, TopicState]) -> N
         if fresh and not job.order.append:
             partitions = [lane.target for lane in job.lanes if lane.topic in fresh]
             try:
-                topics.check_empty(client, partitions, fresh, others, "")
+                topics.check_empty(client, partitions, fresh, others)
             except Refused:
                 client.sleep(ENDING_SECONDS)
                 if not fresh.keys() <= records.begun(client, job.id, ids):

@@ -122,11 +122,12 @@ def check_empty(
     partitions: Iterable[TopicPartition],
     existing: Mapping[str, Topic],
     others: Plans,
-    appending: str,
+    appending: Callable[[], str] = str,
 ) -> None:
     """Check that partitions are empty; Refused if there is a record that a consumer sees.
 
-    `appending`: what --append would do instead, or what it needs, as the end of a sentence.
+    `appending` returns what --append would do instead, or what it needs, as the end of a sentence. It reads
+    positions of mirrors, so it is called only for a refusal.
     """
     occupied = list(_visible(client, list(partitions)))
     if occupied:
@@ -140,8 +141,8 @@ def check_empty(
             "target-not-empty",
             f"{count(len(occupied), 'partition')} of the target with records: {some(occupied)}. "
             f"{f'Some were written by {some(wrote)}. ' if wrote else ''}"
-            f"Restore under other names (old:new){appending}. Deleting the topics deletes their records, and "
-            "mirrors keep what they have read of them.",
+            f"Restore under other names (old:new){appending()}. Deleting the topics deletes their records, "
+            "and mirrors keep what they have read of them.",
         )
 
 
