@@ -19,8 +19,7 @@ def refuse_root_beside_others(folder: Path, command: str = "") -> None:
     """
     if os.geteuid() != 0 or (path := path_of_others(folder)) is None:
         return
-    user = _user(folder.stat().st_uid) if folder.exists() else ""
-    if not user:
+    if not (user := _owner(folder)):
         raise Refused(
             "folder-of-other-user",
             f"Root does not write in {folder}, because other users can change {path} and could lead root to "
@@ -44,7 +43,10 @@ def path_of_others(folder: Path) -> Path | None:
     steps = list(reversed(folder.absolute().parts[1:]))
     walked, links = Path("/"), 0
     while True:
-        status = walked.lstat()
+        try:
+            status = walked.lstat()
+        except FileNotFoundError:  # root alone can make it, as all before it is root's
+            return None
         if status.st_uid != 0:
             return walked
         if stat.S_ISLNK(status.st_mode):
@@ -63,12 +65,14 @@ def path_of_others(folder: Path) -> Path | None:
             return None
         name = steps.pop()
         walked = walked.parent if name == ".." else walked / name
-        if not os.path.lexists(walked):
-            return None
 
 
-def _user(number: int) -> str:
-    """Return the name of a user; empty for root, its number where it has no name."""
+def _owner(folder: Path) -> str:
+    """Return the owner's name, or number where it has none; empty for root, and if there is no folder."""
+    try:
+        number = folder.stat().st_uid
+    except FileNotFoundError:
+        return ""
     if number == 0:
         return ""
     try:

@@ -594,11 +594,12 @@ class _Directory:
 
     def _sync(self, folder: Path) -> None:
         """Make the names in a folder durable, and the names of the folders above it."""
-        _fsync(folder)
-        while folder != self._root.parent and folder not in self._synced:
-            _fsync(folder.parent)
-            self._synced.add(folder)
-            folder = folder.parent
+        with suppress(FileNotFoundError):  # another one removed the object since, and then the folder
+            _fsync(folder)
+            while folder != self._root.parent and folder not in self._synced:
+                _fsync(folder.parent)
+                self._synced.add(folder)
+                folder = folder.parent
 
     @contextmanager
     def _sentences(self, path: str, action: str) -> Iterator[None]:

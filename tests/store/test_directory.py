@@ -106,6 +106,34 @@ def test_folder_emptied_by_others_remains_usable(tmp_path: Path) -> None:
     assert [each.path for each in store.list("")] == [f"b/{name}" for name in "wxyz"]
 
 
+def test_two_may_move_the_same_objects(tmp_path: Path) -> None:
+    """Who comes second finds nothing left to do, while the folder of the old names goes."""
+    stores = [open_editable(f"file://{tmp_path}/store") for _ in range(2)]
+    for number in range(300):
+        paths = [f"staged/{number}/{each}" for each in "ab"]
+        for path in paths:
+            stores[0].create(path, b"x")
+        with ThreadPoolExecutor(4) as pool:
+            moves = [(store, path) for store in stores for path in paths]
+            list(pool.map(lambda move: move[0].move(move[1], f"moved/{move[1]}"), moves))
+    assert len([*stores[0].list("")]) == 600
+
+
+def test_object_may_be_removed_before_it_is_synced(tmp_path: Path) -> None:
+    store = open_editable(f"file://{tmp_path}/store")
+
+    def create() -> None:
+        for number in range(500):
+            store.create(f"a/{number}", b"x")
+
+    with ThreadPoolExecutor(1) as pool:
+        creating = pool.submit(create)
+        while not creating.done():
+            for entry in store.list("a"):
+                store.remove(entry.path)
+        creating.result()
+
+
 def test_object_removed_during_listing_is_skipped(tmp_path: Path) -> None:
     store = open_editable(f"file://{tmp_path}/store")
     for name in ("a/1", "a/2", "a/3"):

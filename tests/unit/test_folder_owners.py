@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -234,6 +235,22 @@ def test_root_removes_no_backups_of_another_user(own: Path, capsys: pytest.Captu
     source.mkdir()
     assert main(["files", "backup", f"--backups={own}", "--name=etc", f"--source={source}"]) == 2
     assert list((own / "etc").iterdir()) == []
+
+
+def test_folder_may_vanish_while_it_is_checked(top: Path) -> None:
+    """Another process moves the last object out of it, for example."""
+    folder = top / "staged"
+
+    def come_and_go() -> None:
+        for _ in range(2_000):
+            folder.mkdir()
+            folder.rmdir()
+
+    with ThreadPoolExecutor(1) as pool:
+        coming_and_going = pool.submit(come_and_go)
+        while not coming_and_going.done():
+            assert path_of_others(folder) is None
+        coming_and_going.result()
 
 
 def test_a_written_file_replaces_a_link(top: Path, victim: Path) -> None:
