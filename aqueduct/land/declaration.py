@@ -63,7 +63,7 @@ class Column:
     zone: ZoneInfo
     unit: str | None  # of an epoch; None: text
     expression: str | None = None  # of SQL over the other columns, from which it comes instead
-    cuts_nanoseconds: bool = False  # of a timestamp; else a value with some is a bad record
+    cuts_nanoseconds: bool = False  # of a timestamp; else a value with some is a rejected record
 
     @property
     def of_value(self) -> bool:

@@ -115,7 +115,7 @@ class CompactedTable:
 
 @dataclass(kw_only=True)
 class ReplayedTable:
-    """What bad records of a table come to that are tried again, or came to."""
+    """What rejected records of a table come to that are tried again, or came to."""
 
     table: str
     landed: bool = False  # anything at all

@@ -1,4 +1,4 @@
-"""Tries bad records again by the declarations of now: those that fit become rows, the others stay bad.
+"""Tries rejected records again by the declarations of now: those that fit become rows, the others stay bad.
 
 The bad table has all of a record but its headers, so no topic is read. For each batch of its files one commit
 of the table's log takes them away and adds the rows and what stays bad: who is killed has done nothing, or
@@ -75,11 +75,11 @@ class TriedFiles:
     failed: str = ""
 
 
-BAD_RECORDS: Size[ReplayShare] = Size("bad records", lambda share: sum(file.rows for file in share.files))
+REJECTED_RECORDS: Size[ReplayShare] = Size("rejected records", lambda share: sum(file.rows for file in share.files))
 
 
 def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[ReplayedTable]:
-    """Try the bad records of each table again; make rows of those that fit, if that is wanted.
+    """Try the rejected records of each table again; make rows of those that fit, if that is wanted.
 
     Refused, with nothing done, if a table takes headers, or can't become what is declared. A table that fails
     is named, and the others are tried.
@@ -136,7 +136,7 @@ def _replay(
         files = _waiting_files(table, of_table, waiting)
         staging = of_table.begin()
         shares = _shares(order, table, staging, files, execute=execute, most=SHARES * workers.at_once(work))
-        results = workers.parallel(work)(try_again, shares, BAD_RECORDS)
+        results = workers.parallel(work)(try_again, shares, REJECTED_RECORDS)
         try:
             is_committed = _commit_results(table, of_table, staging, results)
         except Overtaken:
@@ -159,7 +159,7 @@ def _waiting_files(table: LandTable, of_table: TableLog, waiting: Set[str]) -> l
     if len(files) < len(waiting):
         raise Failed(
             "table-changed-meanwhile",
-            f"Another reset or replay changed the bad records of {table.full_name} at the same time. Run "
+            f"Another reset or replay changed the rejected records of {table.full_name} at the same time. Run "
             "the command again.",
         )
     return files
@@ -244,7 +244,7 @@ def _most(counts: Counter[tuple[str, bool]]) -> Counter[tuple[str, bool]]:
 
 
 def try_again(share: ReplayShare) -> TriedFiles:
-    """Read bad records as if they were new; stage rows and what stays bad, if that is wanted.
+    """Read rejected records as if they were new; stage rows and what stays bad, if that is wanted.
 
     A file of which no record fits stays as it is.
     """
@@ -295,7 +295,7 @@ def _tried(reader: RowReader, bad: pa.Table, share: ReplayShare, outcome: TriedF
             if rows.table.num_rows + rows.bad.num_rows != len(records):
                 raise Failed(
                     "replayed-records-missing",
-                    f"{share.table.full_name}: a replay of bad records of {partition} returned fewer rows "
+                    f"{share.table.full_name}: a replay of rejected records of {partition} returned fewer rows "
                     "than records. Nothing was committed.",
                 )
             stay = np.isin(records.offsets, rows.bad.column("k_offset").to_numpy())

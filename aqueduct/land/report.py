@@ -46,7 +46,7 @@ def _lines(table: LandedTable, seconds: float) -> Iterator[str]:
     line = f"{table.table}: {_size(table)}"
     line += f", {count(table.commits, 'commit')} within {seconds:.1f} s"
     line += f"; {count(table.late, 'late row')}" if table.late else ""
-    line += f"; {count(table.bad, 'bad record')}" if table.bad else ""
+    line += f"; {count(table.bad, 'rejected record')}" if table.bad else ""
     line += f"; {count(table.filtered, 'row')} excluded by `where`" if table.filtered else ""
     line += f"; {count(table.tombstones, 'tombstone')} skipped as declared" if table.tombstones else ""
     yield f"{line}."
@@ -123,7 +123,7 @@ def _status_lines(table: TableStatus) -> Iterator[str]:
     line = f"{table.table}: {_size(table)}"
     line += "" if table.late is None else f"; {count(table.late, 'late row')}"
     line += "" if table.filtered is None else f"; {count(table.filtered, 'row')} excluded by `where`"
-    line += f"; {count(table.bad, 'bad record')}; {count(table.commits, 'commit')}"
+    line += f"; {count(table.bad, 'rejected record')}; {count(table.commits, 'commit')}"
     last = f", last commit at {table.committed}" if table.committed else ": nothing has landed"
     compacted = f"; last compaction at {table.compacted}" if table.compacted else ""
     yield f"{line}{last}{compacted}."
@@ -321,12 +321,12 @@ def _replayed_lines(table: ReplayedTable, executed: bool) -> Iterator[str]:
     if not (table.landed or table.failed):
         yield f"{table.table}: nothing has landed."
     elif not (every or table.failed or table.left_out):
-        yield f"{table.table}: the table has no bad records."
+        yield f"{table.table}: the table has no rejected records."
     elif every:
         fit = "are rows now" if executed else "would be rows now"
         late = f", {table.late:,} of them late rows" if table.late else ""
-        bad = count(every, "bad record")
-        yield f"{table.table}: {table.fit:,} of {bad} {fit}{late}; {table.stay:,} remain bad records."
+        bad = count(every, "rejected record")
+        yield f"{table.table}: {table.fit:,} of {bad} {fit}{late}; {table.stay:,} remain rejected records."
     errors = _by_error(table)
     for error, (records, fits) in errors[:ERRORS]:
         yield f"  {fits:,} of {records:,} records with this error now match: {error}"
@@ -371,7 +371,7 @@ def reset_text(tables: Sequence[ResetTable], *, executed: bool) -> str:
 
 def _reset_lines(table: ResetTable) -> Iterator[str]:
     if not table.failed:
-        go = f"{count(table.rows, 'row')} and {count(table.bad, 'bad record')}"
+        go = f"{count(table.rows, 'row')} and {count(table.bad, 'rejected record')}"
         go += f", and {count(table.filtered, 'row')} excluded by `where`" if table.filtered else ""
         yield (
             f"{table.table}: {go} {'were removed' if table.done else 'would be removed'} from "

@@ -367,8 +367,8 @@ LANDING = (
     DeclaredMessage(
         id="replayed-records-missing",
         area=Area.LANDING,
-        meaning="A replay returned fewer rows than bad records, so the replay was not committed.",
-        fix="Report this as a fault of Aqueduct. The bad records are unchanged.",
+        meaning="A replay returned fewer rows than rejected records, so the replay was not committed.",
+        fix="Report this as a fault of Aqueduct. The rejected records are unchanged.",
     ),
     DeclaredMessage(
         id="topic-not-landed",

@@ -76,7 +76,7 @@ def test_each_record_becomes_row_or_bad_record(
             assert (row["value"], row["key"]) == (message.value(), message.key())
             assert row["error"]
     assert f"{len(rows):,} rows" in (said := capsys.readouterr().out)
-    assert f"{len(bad)} bad records" in said
+    assert f"{len(bad)} rejected records" in said
     group = clients.committed(lake.broker, "aqueduct-land-lake.flights")
     mine = {at: offset for at, offset in group.items() if at[0] == topic}  # the broker is others' tests', too
     assert mine == {(topic, partition): 2_500 for partition in range(3)}
@@ -126,7 +126,7 @@ def test_killed_at_any_moment(lake: LandingFolder, topic: str) -> None:
 def test_interrupted_landing_never_loses_or_doubles_records(
     lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
-    """Each round brings five files: days, and bad records."""
+    """Each round brings five files: days, and rejected records."""
     monkeypatch.setattr(table_log, "AHEAD", 3)
     chance = random.Random(4)  # noqa: S311
     interrupted = 0
@@ -625,7 +625,7 @@ def test_status_tells_how_far_it_is(
     said = capsys.readouterr().out
     assert f"{topic}-0: position 11; lag 5" in said
     assert "30 rows" in said
-    assert "1 bad record;" in said
+    assert "1 rejected record;" in said
 
 
 def test_a_pattern_takes_topics_that_come_later(

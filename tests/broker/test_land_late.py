@@ -120,7 +120,7 @@ def test_late_rows_have_a_table_of_their_own(
     assert main(lake.command("status")) == 0
     said = capsys.readouterr().out
     assert f"{on_time} rows in " in said
-    assert f"; {late} late rows; {bad} bad records; 3 commits" in said
+    assert f"; {late} late rows; {bad} rejected records; 3 commits" in said
 
     files = len(list((lake.table.parent / "flights_late").rglob("day=*/*.orc")))
     assert main(lake.command("compact")) == 0

@@ -1,4 +1,4 @@
-"""Bad records are tried again by a changed declaration; judged by the topic, Python's json and files."""
+"""Rejected records are tried again by a changed declaration; judged by the topic, Python's json and files."""
 
 import json
 import random
@@ -83,7 +83,7 @@ def price_of(value: dict[str, Any], after: bool) -> int | None:
 def should_be(
     lake: LandingFolder, topic: str, changed_at: int
 ) -> tuple[list[Row], list[Row], dict[Any, Any]]:
-    """Return rows, late rows and bad records: those before an offset landed by the former declaration.
+    """Return rows, late rows and rejected records: those before an offset landed by the former declaration.
 
     What was bad then is tried by the one after it.
     """
@@ -153,7 +153,7 @@ def test_bad_records_that_fit_now_become_rows(
     before = [lake.rows(), lake.rows("flights_late"), lake.rows("flights_bad")]
     capsys.readouterr()
     assert try_again(lake, "--execute") == 0
-    assert f"0 of {len(before[2])} bad records are rows now; {len(before[2])} remain bad records.\n" in (
+    assert f"0 of {len(before[2])} rejected records are rows now; {len(before[2])} remain rejected records.\n" in (
         capsys.readouterr().out
     )
     assert len(lake.commits()) == 3
@@ -176,7 +176,7 @@ def test_bad_records_that_fit_now_become_rows(
     [objects] = [each for each in told["errors"] if "price is of type" in each["error"]]
     assert 0 < objects["fit"] < objects["records"]
     assert (
-        f"{fit} of {len(before[2])} bad records would be rows now, {told['late']} of them late rows" in said
+        f"{fit} of {len(before[2])} rejected records would be rows now, {told['late']} of them late rows" in said
     )
     assert (
         f"  {objects['fit']} of {objects['records']} records with this error now match: {objects['error']}\n"
@@ -184,7 +184,7 @@ def test_bad_records_that_fit_now_become_rows(
 
     assert try_again(lake, "--execute", f"--report={report}") == 0
     check(lake, topic, 300)
-    assert f"{fit} of {len(before[2])} bad records are rows now, " in capsys.readouterr().out
+    assert f"{fit} of {len(before[2])} rejected records are rows now, " in capsys.readouterr().out
     done = json.loads(report.read_text())["tables"][0]
     assert done == {**told, "commits": 1}
     commit = lake.commits()[-1]
@@ -417,7 +417,7 @@ def test_damaged_log_stops_replay_of_its_table_only(
     said = capsys.readouterr()
     assert printed(said.err) == ["landing-log-damaged"]
     assert_printed(said.err, "landing-log-damaged", f"{1:020d}.json")
-    assert said.out.count("bad records are rows now") == 1
+    assert said.out.count("rejected records are rows now") == 1
     assert "nothing has landed" not in said.out
     assert len(lake.rows("other_bad")) == len(should_be(lake, topic, 20)[2])
 
@@ -460,7 +460,7 @@ def test_what_can_t_be_read_is_left_out(lake: LandingFolder, capsys: pytest.Capt
     capsys.readouterr()
     assert try_again(lake, "--execute") == 3
     said = capsys.readouterr().out
-    assert "1 of 2 bad records are rows now; 1 remain bad records." in said
+    assert "1 of 2 rejected records are rows now; 1 remain rejected records." in said
     assert printed(said) == ["table-times-unreadable"]
     assert "-bad.orc: " in said
     assert lake.placed() == [(0, 1)]
@@ -500,7 +500,7 @@ def test_refusals(lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture
     assert lake.land() == 0
     capsys.readouterr()
     assert try_again(lake, "--execute") == 0
-    assert "lake.flights: the table has no bad records.\n" in capsys.readouterr().out
+    assert "lake.flights: the table has no rejected records.\n" in capsys.readouterr().out
     lake.declare(topic, columns=[*AFTER, {"name": "h", "type": "string", "from": "$headers.h"}], late=LATE)
     assert try_again(lake) == 2
     assert printed(capsys.readouterr().err) == ["table-not-replayable"]

@@ -45,7 +45,7 @@ def topic(lake: LandingFolder) -> str:
 def expected(
     lake: LandingFolder, topic: str
 ) -> tuple[list[Row], list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return the rows, where bad records are, and where rows are left out, by Python alone."""
+    """Return the rows, where rejected records are, and where rows are left out, by Python alone."""
     whole, bad = should_be(lake, topic)
     rows: list[Row] = []
     out = []

@@ -58,7 +58,7 @@ def test_spark_reads_table_after_landing_compaction_and_reset(there: HiveLake, s
     clients.produce(lake.broker, lake.topic, [b'{"n": 7}'], 1)
     lake.columns.insert(1, {"name": "more", "type": "array<smallint>"})
     lake.produce(range(1, 4), 30, more=[1, -1])
-    # What stands before them in the topic is a bad record, and one without a day.
+    # What stands before them in the topic is a rejected record, and one without a day.
     for row in lake.produced[90:]:
         row["k_offset"] += 2
     assert lake.land() == 0

@@ -128,7 +128,7 @@ def messages(lake: LandingFolder, topic: str) -> list[Message]:
 
 
 def should_be(lake: LandingFolder, topic: str) -> tuple[list[Row], list[tuple[int, int]]]:
-    """Return the rows that a topic comes to, by Python alone, and where its bad records are."""
+    """Return the rows that a topic comes to, by Python alone, and where its rejected records are."""
     rows, bad = [], []
     for message in messages(lake, topic):
         partition, offset = message.partition(), message.offset()

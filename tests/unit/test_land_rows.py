@@ -74,7 +74,7 @@ def batch_of(records: Iterable[Record], attributes: int = 0) -> bytearray:
 
 
 Cases = dict[str, Any]
-BAD = "a bad record"
+BAD = "a rejected record"
 MOMENT, NEW_YEAR = datetime(2013, 1, 2, 4, 0), datetime(1970, 1, 1)
 LAST = datetime(1969, 12, 31, 23, 59, 59)
 WRONG = ["{}", '"12"', '""', "NaN", "-Infinity", "Infinity", "nul", "01", "1 2"]  # for whatever isn't text
@@ -338,7 +338,7 @@ def test_a_time_of_kafka_after_all_years(at: int) -> None:
 
 @pytest.mark.parametrize("at", [-2, -999, -12_219_379_200_000])
 def test_unreadable_kafka_time_is_null_or_bad_record(at: int) -> None:
-    """It is none in k_timestamp; of a column it makes a bad record, as it does in a value."""
+    """It is none in k_timestamp; of a column it makes a rejected record, as it does in a value."""
     data = batch_of([Record(-1_000, 0, body(None, b"{}")), Record(at, 1, body(None, b"{}"))])
     assert land(data, FIELD).values("k_timestamp") == [LAST, None]
     landed = land(data, AT, FIELD)

@@ -7,7 +7,7 @@ from lab import Lab
 from lake_readers import Lake
 from landing_faults import ALL, Outcome, land_and_break
 
-# One seed of each class of fault in CI, and 2,000 bad records on end.
+# One seed of each class of fault in CI, and 2,000 rejected records on end.
 SEEDS = range(1, 5) if ALL else range(1, 2)
 POISON = 10_000 if ALL else 2_000
 

@@ -102,7 +102,7 @@ def milliseconds(moment: datetime) -> int:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a topic comes to: rows, late rows and bad records, by place."""
+    """What a topic comes to: rows, late rows and rejected records, by place."""
 
     rows: dict[Place, Row]
     late: dict[Place, Row]

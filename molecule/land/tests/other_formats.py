@@ -103,7 +103,7 @@ def _avro(flat: dict[str, Any], schema: Any) -> bytes:
 def expected(
     topic: str, read: dict[int, list[tuple[int, Record]]], schema: Any, by_id: dict[int, Any]
 ) -> tuple[dict[Place, Row], set[Place]]:
-    """Return the rows that a topic comes to, by csv or fastavro alone, and where its bad records are."""
+    """Return the rows that a topic comes to, by csv or fastavro alone, and where its rejected records are."""
     rows, bad = dict[Place, Row](), set[Place]()
     parsed = fastavro.parse_schema(schema)
     fields_of: dict[str, Callable[[bytes], dict[str, Any]]] = {

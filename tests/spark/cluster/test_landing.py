@@ -77,7 +77,7 @@ def test_tasks_on_a_cluster_make_what_spark_reads(
     command += ["--conf", f"spark.executorEnv.PYTHONPATH={path}"]
     said = done(start(cluster, command, PYTHONPATH=path))
     assert "39,998 rows" in said
-    assert "2 bad records; 20,000 rows excluded by `where`" in said
+    assert "2 rejected records; 20,000 rows excluded by `where`" in said
     assert sum(json.loads(report.read_text())["tasks"].values()) >= 3
     read = subprocess.run(
         [sys.executable, "-c", READ, f"{tmp_path}/lake/lake/numbers"],
