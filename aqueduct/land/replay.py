@@ -159,8 +159,8 @@ def _waiting_files(table: LandTable, of_table: TableLog, waiting: Set[str]) -> l
     if len(files) < len(waiting):
         raise Failed(
             "table-changed-meanwhile",
-            f"Another reset or replay changed the rejected records of {table.full_name} at the same time. Run "
-            "the command again.",
+            f"Another reset or replay changed the rejected records of {table.full_name} at the same time. "
+            "Run the command again.",
         )
     return files
 
@@ -295,8 +295,8 @@ def _tried(reader: RowReader, bad: pa.Table, share: ReplayShare, outcome: TriedF
             if rows.table.num_rows + rows.bad.num_rows != len(records):
                 raise Failed(
                     "replayed-records-missing",
-                    f"{share.table.full_name}: a replay of rejected records of {partition} returned fewer rows "
-                    "than records. Nothing was committed.",
+                    f"{share.table.full_name}: a replay of rejected records of {partition} returned fewer "
+                    "rows than records. Nothing was committed.",
                 )
             stay = np.isin(records.offsets, rows.bad.column("k_offset").to_numpy())
             outcome.counts.update(zip(some.column("error").to_pylist(), (~stay).tolist(), strict=True))
