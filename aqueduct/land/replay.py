@@ -75,7 +75,9 @@ class TriedFiles:
     failed: str = ""
 
 
-REJECTED_RECORDS: Size[ReplayShare] = Size("rejected records", lambda share: sum(file.rows for file in share.files))
+REJECTED_RECORDS: Size[ReplayShare] = Size(
+    "rejected records", lambda share: sum(file.rows for file in share.files)
+)
 
 
 def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[ReplayedTable]:

@@ -153,8 +153,9 @@ def test_bad_records_that_fit_now_become_rows(
     before = [lake.rows(), lake.rows("flights_late"), lake.rows("flights_bad")]
     capsys.readouterr()
     assert try_again(lake, "--execute") == 0
-    assert f"0 of {len(before[2])} rejected records are rows now; {len(before[2])} remain rejected records.\n" in (
-        capsys.readouterr().out
+    assert (
+        f"0 of {len(before[2])} rejected records are rows now; {len(before[2])} remain rejected records.\n"
+        in (capsys.readouterr().out)
     )
     assert len(lake.commits()) == 3
 
@@ -176,7 +177,8 @@ def test_bad_records_that_fit_now_become_rows(
     [objects] = [each for each in told["errors"] if "price is of type" in each["error"]]
     assert 0 < objects["fit"] < objects["records"]
     assert (
-        f"{fit} of {len(before[2])} rejected records would be rows now, {told['late']} of them late rows" in said
+        f"{fit} of {len(before[2])} rejected records would be rows now, {told['late']} of them late rows"
+        in said
     )
     assert (
         f"  {objects['fit']} of {objects['records']} records with this error now match: {objects['error']}\n"
