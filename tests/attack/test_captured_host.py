@@ -126,7 +126,7 @@ def nothing(_: Captured) -> dict[str, Any]:
 
 
 NO_KEY = f"{HOST}, {PRINCIPAL}: [public-key-invalid] "
-NO_ANSWER = f"{HOST} did not answer with one public key for each of its 1 principals: nothing was signed"
+NO_ANSWER = f"{HOST} did not send one public key for each of its 1 principals. Nothing was signed"
 ATTACKS: dict[str, tuple[Callable[[Captured], dict[str, Any]], str]] = {
     "a request for another principal": (request, NO_KEY),
     "a key of another kind": (another_kind, NO_KEY),

@@ -228,7 +228,7 @@ def test_a_file_connector_stays_in_its_folders(module: Module, topic: str, tmp_p
         refused = module(
             "files", config=file_sink(topic, tmp_path / "folder/a"), file_directories=[], check=check
         )
-        assert "Connector files: connector.class: file connectors are off" in refused["msg"]
+        assert "Connector files: connector.class: file connectors are not allowed" in refused["msg"]
     other = {"connector.class": "X", "a": "${file:/etc/other:key}"}
     assert (
         "Connector files: a: a connector may refer only to"

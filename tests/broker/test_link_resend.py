@@ -62,7 +62,7 @@ def test_truncated_offsets_are_reported_and_resent_once_rewritten(
     assert link.resend() == ExitCode.INCOMPLETE
     printed_text = capsys.readouterr().out
     assert printed_text.startswith("2 offsets sent, with 2 records in them.")
-    assert f"{topic}-0: 5 to 8 can't be sent: beyond" in printed_text
+    assert f"{topic}-0: 5 to 8 cannot be sent: beyond" in printed_text
     wait_for("what the log kept", lambda: link.covered() == {(0, 3), (0, 4)})
     clients.produce(link.source, topic, range(100, 120))
     assert link.resend() == ExitCode.DONE

@@ -136,7 +136,7 @@ def test_remote_database_is_upgraded_only_with_confirmed_dump(schema: Schema) ->
         code, said = schema.play(**elsewhere, hive_metastore_dumped_schema=dumped)
         assert code == 2, said
         assert "jdbc:postgresql://db/hive has the schema 3.0.0" in plain(said)
-        assert "run again with -e hive_metastore_dumped_schema=3.0.0." in plain(said)
+        assert "run the playbook again with -e hive_metastore_dumped_schema=3.0.0." in plain(said)
         assert schema.version() == "3.0.0"
     code, said = schema.play(**elsewhere, hive_metastore_dumped_schema="3.0.0")
     assert code == 0, said

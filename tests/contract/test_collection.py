@@ -160,7 +160,7 @@ def test_installed_role_reads_variables_of_another_role(elsewhere: Path, tmp_pat
     (tmp_path / "hosts.yml").write_text(NODE)
     done = play(elsewhere, tmp_path / "play.yml", f"--inventory={tmp_path}/hosts.yml")
     assert done.returncode == 2, done.stdout
-    assert "set kafka_version: 3.9.2 for site pro1" in " ".join(done.stdout.split())
+    assert "Set kafka_version: 3.9.2 for site pro1" in " ".join(done.stdout.split())
 
 
 LOADED = """

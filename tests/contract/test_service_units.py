@@ -48,9 +48,7 @@ def test_unit_that_fails_fails_each_run(host: Systemd) -> None:
     for _ in range(2):
         answer = deployed(host, "fails")
         assert answer["failed"]
-        assert str(answer["msg"]).startswith(
-            "[unit-not-working] fails was started and has failed (exit-code)."
-        )
+        assert str(answer["msg"]).startswith("[unit-not-working] fails failed after its start (exit-code).")
         assert active(host, "fails") == "failed"
 
 

@@ -265,8 +265,8 @@ def test_without_room_for_a_joined_file_nothing_changes(
     failed = lake.compact().failed
     assert failed is not None
     assert re.fullmatch(
-        r"Files of lake.numbers can't be joined in .*/nowhere of this host: No such file or directory. "
-        r"Make room for 2 MB there, or name another TMPDIR.", str(failed),
+        r"Files of lake.numbers cannot be joined in .*/nowhere of this host: No such file or directory. "
+        r"Free 2 MB in this folder, or set TMPDIR to another folder.", str(failed),
     )  # fmt: skip
     assert lake.log.follow().number == 2
 

@@ -214,7 +214,7 @@ def test_running_servers_replace_keys_and_refuse_old_ones(tmp_path: Path) -> Non
             timeout_seconds=1,
         )
         assert said["failed"]
-        assert "is not trusted by all others after 1 s" in said["msg"]
+        assert "do not trust the new certificate of this server after 1 s" in said["msg"]
         trust_each_other(attacked.homes.values())
         for server in attacked.servers:
             switch(attacked, server)

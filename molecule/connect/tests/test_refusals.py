@@ -43,7 +43,7 @@ def test_a_topic_without_rights(site: Site) -> None:
 
 def test_a_replay_of_a_connector_that_is_none(site: Site) -> None:
     said = refusal(site, "dlq_replay", connector="notes-to-fils")
-    assert "No site has a connector notes-to-fils with dead-letter records" in said
+    assert "No site has a connector notes-to-fils with a dead-letter topic" in said
 
 
 def test_an_expired_certificate(site: Site) -> None:

@@ -136,7 +136,7 @@ def test_reconcile_fails_while_the_source_is_not_heard(crossing: Crossing, stopp
     def is_stale() -> bool:
         # A sending end announces its offsets each minute.
         compared = crossing.lab.play("reconcile", dedup_announced_within_seconds=75)
-        stale = "Announcements of raw topic diode-raw-pro1 are not fresh" in " ".join(compared.stdout.split())
+        stale = "Announcements of raw topic diode-raw-pro1 are too old" in " ".join(compared.stdout.split())
         assert not stale or (
             compared.returncode == 2 and "All announced offsets arrived" not in compared.stdout
         )
