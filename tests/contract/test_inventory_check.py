@@ -177,7 +177,7 @@ WRONG = {
         older,
         r"PKCS #8.*openssl pkcs8 -topk8 -nodes",
     ),
-    "nothing": (lambda _: "", "no certificate"),
+    "nothing": (lambda _: "", "no readable certificate"),
 }
 
 
