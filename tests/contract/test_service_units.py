@@ -5,6 +5,7 @@ tests/unit/test_plugin_service_units.py reads journals.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from kit import systemd
@@ -55,4 +56,13 @@ def test_unit_that_fails_fails_each_run(host: Systemd) -> None:
 def test_unit_that_systemd_restarts_forever_fails(host: Systemd) -> None:
     answer = deployed(host, "repeats")
     assert answer["failed"]
-    assert str(answer["msg"]).startswith("[unit-not-working] repeats does not run: ")
+    assert str(answer["msg"]).startswith("[unit-not-working] repeats does not keep running: ")
+
+
+def test_systemd_of_tests_changes_no_files(host: Systemd, tmp_path: Path) -> None:
+    """Debian's systemd-tmpfiles would empty /tmp, and did."""
+    for folder in (tmp_path, Path("/tmp"), Path("/var/tmp"), Path("/")):  # noqa: S108
+        file = folder / "written-by-systemd-of-tests"
+        tried = host.enter("touch", file)
+        assert (tried.returncode, file.exists()) == (1, False)
+        assert "Read-only file system" in tried.stderr

@@ -1,6 +1,7 @@
 """A systemd of its own, with real units, in namespaces that end with it. It needs root, as labs do.
 
-It sees the files of this machine, but none of its units, and no other process.
+It sees the files of this machine and cannot change them: Debian's systemd-tmpfiles, for example, empties /tmp
+when a system boots. It sees none of its units, and no other process.
 """
 
 import json
@@ -16,7 +17,7 @@ from kit import clients
 from kit.plugin_modules import COLLECTIONS, MODULES, RUN
 
 CGROUPS = Path("/sys/fs/cgroup")
-# As in a container, kernel settings are read only. systemd writes to these folders, and to no others.
+# As in a container, kernel settings are read only. systemd can write to these folders, and to no others.
 FOLDERS = ("/run", "/etc/systemd", "/usr/lib/systemd/system-generators", str(CGROUPS))
 BOOT = """
 set -e
@@ -25,6 +26,9 @@ mount -o remount,bind,ro /proc/sys
 mount --bind "$1" /etc/machine-id
 units=$2 version=$3
 shift 3
+awk '{print $5}' /proc/self/mountinfo | while read -r mounted; do
+    [ "${mounted#/proc}" != "$mounted" ] || mount -o remount,bind,ro "$(printf %b "$mounted")"
+done
 for folder; do mount -t tmpfs tmpfs "$folder"; done
 if [ "$version" = 2 ]; then
     mount -t cgroup2 cgroup2 /sys/fs/cgroup
