@@ -31,6 +31,12 @@ def now() -> int:
 
 
 def text(milliseconds: int) -> str:
-    """Format a time, in milliseconds since 1970, as in RFC 3339."""
-    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    """Format a time, in milliseconds since 1970, as in RFC 3339.
+
+    A time outside the years 1 to 9999, which a producer may give a record, stays a number.
+    """
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError):
+        return str(milliseconds)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

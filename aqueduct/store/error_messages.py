@@ -157,8 +157,8 @@ def _of_store(answer: _Answer, location: Location, action: str) -> Trouble:
         )
     if "BadScheme" in text:
         return Trouble(
-            what="has an endpoint with http://, without TLS",
-            remedy="Use https://. To allow connections without TLS, set AWS_ALLOW_HTTP=true.",
+            what="has an endpoint without TLS (`http:`)",
+            remedy="Use `https:`. To allow connections without TLS, set AWS_ALLOW_HTTP=true.",
             settings=True,
         )
     if status == 507:

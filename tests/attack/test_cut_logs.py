@@ -140,7 +140,7 @@ def test_landing_skips_truncated_and_regrown_log(
     for rows in (10, 0):  # each run reports it again
         code, landed = land()
         assert (code, landed["rows"]) == (3, rows)
-        assert_printed(capsys.readouterr().out, "landed-topic-truncated", "cut-0", "at 6", "before 10")
+        assert_printed(capsys.readouterr().out, "landed-topic-truncated", "cut-0", "offset 6", "offset 10")
     for action in ("status", "verify"):
         code, found = land(action)
         assert code == 3
@@ -239,7 +239,7 @@ def assert_named(feed: Feed, caplog: pytest.LogCaptureFixture) -> None:
 
     clients.wait_for("the cut log", noticed)
     assert feed.cut == 1
-    facts = ("cut-0", "at 6", "before 10")
+    facts = ("cut-0", "at 6", "offset 10")
     assert sum(all(has_fact(message, fact) for fact in facts) for message in caplog.messages) == 1
 
 

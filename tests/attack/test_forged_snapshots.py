@@ -152,7 +152,7 @@ def test_at_least_option_detects_removed_newest_snapshot(
     restore = ["restore", "--bootstrap-server", target.plaintext, "--store", store.as_uri(), *key.trusted]
     for argv in (["verify", "--store", store.as_uri(), *key.trusted], restore):
         assert main([*argv, "--at-least", "3"]) == ExitCode.FAILED
-        assert "Snapshot 2 is older than 3" in capsys.readouterr().err
+        assert "Snapshot 2 is older than snapshot 3" in capsys.readouterr().err
     assert verify(store, "--at-least", "2") == ExitCode.DONE
 
 

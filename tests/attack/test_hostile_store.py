@@ -80,7 +80,7 @@ def test_planted_snapshot_number_is_reported_and_stops_backup(
         assert command(store) == ExitCode.FAILED
         said = sentence(capsys)
         assert f"Snapshot {number} " in said
-        assert f"move {names.snapshot(number)} out of it" in said
+        assert f"move {names.snapshot(number)} out of the store" in said
     assert back_up(store, "--past-damage") == ExitCode.FAILED
     assert main(["snapshots", "--store", store.as_uri()]) == ExitCode.FAILED
     listed = capsys.readouterr().out.splitlines()

@@ -53,7 +53,7 @@ def test_a_commit_of_a_table(objects: EditableObjects, tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_a_table(objects: EditableObjects, tmp_path: Path) -> None:
     plant(tmp_path, f"lake/flights/{log.checkpoint_path(500)}")
-    with raises(Failed, "landing-checkpoint-damaged", "out of the folder"):
+    with raises(Failed, "landing-checkpoint-damaged", "Move the file to another folder"):
         TableLog(objects, TABLE).read()
 
 

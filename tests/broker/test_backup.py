@@ -272,6 +272,23 @@ def test_a_topic_that_was_made_again_is_another(
     assert told == [f"{topic} g1: ACTIVATE 1, PASSIVATE 2", f"{topic} g2: ACTIVATE 2"]
 
 
+def test_record_of_a_year_beyond_9999_is_kept_and_listed(
+    site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Java's largest time, for example, with which a producer means that a record never expires."""
+    latest = 2**63 - 1
+    topic = make_topic(message_timestamp_after_max_ms=str(latest))
+    clients.produce(site.broker, topic, [{"value": b"1", "timestamp": latest}])
+    assert site.back_up("--topics", topic) == 0
+    assert [time for _, time, *_ in site.stored(topic)] == [latest]
+    capsys.readouterr()
+    assert main(["snapshots", "--store", site.url]) == 0
+    assert main(["verify", "--store", site.url]) == 0
+    capsys.readouterr()
+    assert main(["snapshots", "--store", site.url, "--json"]) == 0
+    assert [each["newest_record"] for each in json.loads(capsys.readouterr().out)] == [str(latest)]
+
+
 def test_generations_of_a_compacted_topic(
     site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,7 +53,14 @@ OTHERS = {
     "--property",
     "--value",
 }
-OTHERS |= {"--cluster-id", "--config", "--initial-controllers", "--no-initial-controllers", "--limit"}
+OTHERS |= {
+    "--cluster-id",
+    "--config",
+    "--initial-controllers",
+    "--no-initial-controllers",
+    "--ignore-formatted",
+    "--limit",
+}
 
 
 def literal_defaults() -> dict[str, Any]:

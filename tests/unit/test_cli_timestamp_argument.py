@@ -3,6 +3,7 @@ import argparse
 import pytest
 
 from aqueduct.cli import timestamp_argument
+from aqueduct.common import timestamps
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,8 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 def test_seconds_are_not_taken_for_milliseconds() -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=r"\b1700000000000\b"):
         timestamp_argument.parse("1700000000")
+
+
+@pytest.mark.parametrize("milliseconds", [2**63 - 1, -(2**63), 253_402_300_800_000])
+def test_times_that_rfc_3339_lacks_stay_numbers(milliseconds: int) -> None:
+    assert timestamps.text(milliseconds) == str(milliseconds)
