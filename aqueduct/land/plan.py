@@ -171,7 +171,7 @@ def epochs_to_ask(state: State, topics: Iterable[SourceTopic]) -> dict[TopicPart
 def _truncated(position: int, end: int, epoch_end: int) -> str:
     """Return why a log is not the one that landed up to this position; empty: it is."""
     if end < position:
-        return f"the log was truncated: it ends at offset {end}, but records before offset {position} have landed"
+        return f"the log was truncated: it ends at {end}, but records before offset {position} have landed"
     if epoch_end < position:
         at = f"at offset {epoch_end}" if epoch_end >= 0 else "at an unknown offset"
         return (
