@@ -193,7 +193,7 @@ def test_logs_that_nobody_owns_are_refused(folder: Folder) -> None:
     (log / "meta.properties").unlink()
     (log / "flights-3").mkdir()
     (log / "lost+found").mkdir()
-    sentence = f"{log} has logs (1, among them flights-3) but no meta.properties"
+    sentence = f"{log} contains logs (1, for example flights-3) but no meta.properties"
     assert judged(asked).startswith(f"[broker-cannot-start] {sentence}")
     write_meta(log)
     assert judged(asked) == ""
@@ -240,7 +240,7 @@ def test_doctor_checks_broker_folder_and_id_before_start(
         properties.write_text(start + more)
         assert said()[0] == code, more
         if code:
-            assert "Broker 12 runs at CLIENT://Old-Kafka-9:9092, MORE://old-kafka-9:9094, and" in said()[1]
+            assert "Broker 12 runs at CLIENT://Old-Kafka-9:9092, MORE://old-kafka-9:9094, but" in said()[1]
     client.delete("/brokers/ids/12")
     client.delete("/cluster/id")
     code, told = said()

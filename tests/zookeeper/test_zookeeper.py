@@ -191,7 +191,7 @@ def test_existing_different_znode_stays_unless_overwrite_names_it(
     assert other.content() == want | {"/own": (b"of the other", other.content()["/own"][1])}
     assert run("diff", store, other.connect) == 3
     said = capsys.readouterr().out
-    assert "0 missing, 1 other, 1 added, 0 not compared." in said
+    assert "0 missing, 1 changed, 1 added, 0 not compared." in said
     assert "~ /brokers/topics/a (data)\n+ /own" in said
     assert run("restore", store, other.connect, "--overwrite", "/brokers/topics/a") == 0
     assert run("restore", store, other.connect, "--overwrite", "/nowhere") == 2
@@ -403,7 +403,7 @@ def test_masked_acl_digest_is_not_backed_up(
     assert "4 znodes, 2 bytes" in said
     assert "1 ephemeral znode, /masked/short." in said
     assert run("diff", store, tree.connect) == 3
-    assert "0 missing, 0 other, 0 added, 2 not compared." in capsys.readouterr().out
+    assert "0 missing, 0 changed, 0 added, 2 not compared." in capsys.readouterr().out
     # What is below comes back where what was left out is there again.
     assert run("restore", store, other.connect) == 3
     said = capsys.readouterr().out
