@@ -77,7 +77,7 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
             example = shown.split("```")[1].removeprefix("text\n").splitlines()
             plain = [line.replace(str(folder), "/var/lib/kafka/log") for line in said if "fenced" not in line]
             assert without_moments(plain) == without_moments(example)
-            assert said[1].endswith(f" named: {', '.join(waiting)}.")
+            assert said[1].endswith(f" in --groups: {', '.join(waiting)}.")
             assert [entry["sentence"] for entry in json.loads(report.read_text())["findings"]] == [
                 line.partition("] ")[2] for line in said
             ]

@@ -925,7 +925,7 @@ def test_restore_names_large_znode_and_restores_small_ones(
         assert re.search(r"NOT restored: /large: .* 300,000 bytes", said)
         assert said.count("NOT restored") == 1
         assert run("diff", store, narrow.connect) == 3
-        assert "1 missing, 0 other" in capsys.readouterr().out
+        assert "1 missing, 0 changed" in capsys.readouterr().out
 
 
 @pytest.mark.long
