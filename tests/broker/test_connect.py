@@ -444,7 +444,9 @@ def test_replay_returns_dead_letters_once_connector_is_repaired(
     await_lines(out, {"1", "3"})  # what came after the poison, too
 
     replay = ["dlq", "replay", "--bootstrap-server", worker.broker.plaintext, "--dlq", dead]
-    await_replay([*replay, "--dry-run"], capsys, "1 dead-letter record would be sent back; 0 had been")
+    await_replay(
+        [*replay, "--dry-run"], capsys, "1 dead-letter record would be sent back; 0 sent back before"
+    )
     assert main([*replay, "--error-class", "NullPointerException"]) == 3
     assert "0 dead-letter records sent back; 0 sent back before; 1 not selected." in capsys.readouterr().out
     repaired = sink | {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}

@@ -143,7 +143,10 @@ def test_dead_letters_without_target_are_reported_and_stay(
     report, unknown = tmp_path / "report.json", "dead-letter-target-unknown"
     for before in (0, 4):
         assert main(command(broker, topic, "--report", str(report))) == 3
-        assert f"{4 - before} dead-letter records sent back; {before} sent back before" in capsys.readouterr().out
+        assert (
+            f"{4 - before} dead-letter records sent back; {before} sent back before"
+            in capsys.readouterr().out
+        )
         assert json.loads(report.read_text())["left_out"] == [
             {
                 "id": "dead-letter-origin-unknown",

@@ -465,7 +465,7 @@ def test_column_without_values_is_reported_once(
     clients.produce(lake.broker, topic, [{"value": None, "key": b"k"}])
     report = lake.folder / "report.json"
     assert lake.land(f"--report={report}") == 0
-    said = "  Warning: column x of lake.flights: none of 60 records has a value of flight.y.\n"
+    said = "  Warning: column x of lake.flights: none of 60 records contains a value for flight.y.\n"
     assert said in capsys.readouterr().out
     [told] = json.loads(report.read_text())["tables"]
     assert told["unseen"] == [{"column": "x", "from": "flight.y", "records": 60}]
@@ -634,7 +634,7 @@ def test_a_pattern_takes_topics_that_come_later(
     prefix = clients.unique("many")
     lake.declare(f"{prefix}-[a-z]+")
     assert lake.land() == 3
-    assert f"topics {prefix}-[a-z]+: the cluster has no topic" in capsys.readouterr().out
+    assert f"topics {prefix}-[a-z]+: no whole topic name" in capsys.readouterr().out
     for name in ("a", "b"):
         clients.create(lake.broker, f"{prefix}-{name}", 1)
         clients.produce(lake.broker, f"{prefix}-{name}", [b'{"id": 1}'])
@@ -772,7 +772,7 @@ def test_a_reset_to_a_time_and_ahead(
     ]
     capsys.readouterr()
     assert main(lake.command("verify")) == 0
-    assert f"Skipped by a reset by a reset: {topic}-0, 5 offsets: 100 to 104" in capsys.readouterr().out
+    assert f"Skipped by a reset: {topic}-0, 5 offsets: 100 to 104" in capsys.readouterr().out
     # Back over what was left out: now it lands.
     assert main(lake.command("reset", f"--to-offsets={topic}:0:98", "--execute")) == 0
     assert lake.land() == 0
@@ -825,7 +825,7 @@ def test_of_the_topic_of_before_nothing_stays(
     ]
     capsys.readouterr()
     assert main(lake.command("verify")) == 0
-    assert f"Skipped by a reset by a reset: {topic}-0, 37 offsets: 0 to 36" in capsys.readouterr().out
+    assert f"Skipped by a reset: {topic}-0, 37 offsets: 0 to 36" in capsys.readouterr().out
 
 
 def test_a_compacted_topic_is_not_set_back(lake: LandingFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -854,8 +854,8 @@ def test_a_new_table_begins_where_a_reset_says(lake: LandingFolder, topic: str) 
 @pytest.mark.parametrize(
     ("to", "id_", "fact"),
     [
-        ("{topic}:0:21", "reset-offset-unavailable", "{topic}-0 has offsets 5 to 20, and not 21"),
-        ("{topic}:0:4", "reset-offset-unavailable", "{topic}-0 has offsets 5 to 20, and not 4"),
+        ("{topic}:0:21", "reset-offset-unavailable", "{topic}-0 has the offsets 5 to 20, but not 21"),
+        ("{topic}:0:4", "reset-offset-unavailable", "{topic}-0 has the offsets 5 to 20, but not 4"),
         ("{topic}:3:0", "partition-unknown", "{topic}-3"),
         ("other:0:0", "topic-unknown", " other"),
         ("{topic}:0", "usage-error", "'{topic}:0'"),

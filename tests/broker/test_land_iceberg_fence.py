@@ -150,7 +150,8 @@ def test_dropped_table_is_registered_again_within_one_hour(
         hive.drop_table("lake", iceberg_log.name, False)
     assert catalogue.follow([(iceberg_log.table, iceberg_log.state(1, [1]))]) == {}
     assert (
-        catalogue.lacks(iceberg_log.table, iceberg_log.state(1, [1])) == f"it has no lake.{iceberg_log.name}"
+        catalogue.lacks(iceberg_log.table, iceberg_log.state(1, [1]))
+        == f"the table lake.{iceberg_log.name} does not exist"
     )
     in_an_hour = SimpleNamespace(**vars(time) | {"monotonic": lambda: time.monotonic() + COMPARE_SECONDS + 1})
     for module in ("iceberg", "catalogue"):

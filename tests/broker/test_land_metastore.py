@@ -368,7 +368,7 @@ def test_what_a_lander_added_meanwhile_stays(landed: Landed, metastore: HiveMeta
     assert late.follow([(landed.table, landed.state([1, 2]))], drop=lambda _: False) == {}
     with client(metastore) as hive:
         assert days(hive, landed) == [1, 2, 3]
-    assert "1 partition of lake" in late.lacks(landed.table, landed.state([1, 2]))
+    assert "has 1 partition more" in late.lacks(landed.table, landed.state([1, 2]))
     assert landed.follow([1, 2, 3]) is None
 
 

@@ -136,13 +136,16 @@ def test_always_true_where_condition_yields_same_table(lake: LandingFolder, topi
 WRONG = [
     ({"where": "carier = 'AA'"}, r"sql.where: \[UNRESOLVED_COLUMN.WITH_SUGGESTION\] .*`carier`"),
     ({"where": "carrier = "}, r"sql.where: \[PARSE_SYNTAX_ERROR\] "),
-    ({"where": "carrier"}, r"sql.where: it is of type string, not boolean; write cast\(carrier as boolean\)"),
+    (
+        {"where": "carrier"},
+        r"sql.where: the expression has the type string, not boolean; write cast\(carrier as boolean\)",
+    ),
     ({"where": "count(*) > 1"}, "MISSING_GROUP_BY"),
     ({"where": "row_number() over (order by id) > 1"}, "needs more than one row"),
     ({"where": "id in (select 1)"}, "sql.*: "),
     (
         {"columns": [{"name": "n", "type": "int", "expression": "id"}]},
-        "columns: n: it is of type bigint, not int",
+        "columns: n: the expression has the type bigint, not int",
     ),
     ({"columns": [{"name": "n", "type": "int", "expression": "explode(array(1))"}]}, "sql.columns: n: "),
 ]
