@@ -144,7 +144,7 @@ def test_only_record_above_size_limit_does_not_cross(link: Link, capsys: pytest.
     [missing] = link.bundle()["results"]
     assert (missing["partition"], missing["gaps"]) == (1, [[400, 400]])
     assert link.resend(largestRecord="3000") == ExitCode.INCOMPLETE
-    assert f"{link.topic}-1: 400 to 400 can't be sent" in capsys.readouterr().out
+    assert f"{link.topic}-1: 400 to 400 cannot be sent" in capsys.readouterr().out
     assert link.resend(largestRecord="6000") == ExitCode.DONE
     wait_for("filling what was lost", link.filled)
     link.stop(down)

@@ -57,5 +57,5 @@ def test_a_key_s_password_comes_from_a_file(
     assert "nowhere" in said
     code, said = create("open barley\n")
     assert code == ExitCode.REFUSED
-    assert "its password is wrong" in said
+    assert "the password of the key is wrong" in said
     assert "barley" not in said
