@@ -269,7 +269,7 @@ def test_the_mirror_s_own_rights_are_enough(
     done = subprocess.run(
         [*clients.BASE_ONLY, *command, "--before-start"], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout.count("continues at 0")) == (0, 1), done.stderr
+    assert (done.returncode, done.stdout.count("continues at offset 0")) == (0, 1), done.stderr
 
 
 @pytest.mark.parametrize(
