@@ -193,10 +193,10 @@ def test_mirror_wait_reports_hanging_transaction_blocking_worker(
     said = capsys.readouterr().out
     assert f"{positions}-0 has a hanging transaction" in said
     assert f"`aqueduct transactions abort {' '.join(on(positions, 0))}`" in said
-    assert f"start mirror_maker@{flow}" not in said
+    assert f"Start mirror_maker@{flow}" not in said
     assert say(capsys, kafka, "transactions", "abort", *on(positions, 0), "--execute")[0] == 0
     assert main(command) == 3
-    assert f"start mirror_maker@{flow}" in capsys.readouterr().out
+    assert f"Start mirror_maker@{flow}" in capsys.readouterr().out
 
 
 def test_what_does_not_exist_is_refused(kafka: Any, capsys: pytest.CaptureFixture[str]) -> None:

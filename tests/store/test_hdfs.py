@@ -208,8 +208,8 @@ def test_without_rights(hdfs: HdfsServer, store: EditableObjects, monkeypatch: p
     client(hdfs).set_permission(folder(store, "a"), 0o600)
     monkeypatch.setenv("HADOOP_USER_NAME", "nobody")
     for action, denied in (
-        (lambda: open_store(store.url).read("a"), f"read at {folder(store, 'a')}"),
-        (lambda: open_store(store.url).create("b", b"x"), f"write at {folder(store, '')}"),
+        (lambda: open_store(store.url).read("a"), f"to {folder(store, 'a')}: read"),
+        (lambda: open_store(store.url).create("b", b"x"), f"to {folder(store, '.writing')}: write"),
     ):
         with raises(Refused, "store-access-refused", store.url, "user nobody", denied):
             action()
