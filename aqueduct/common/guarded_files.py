@@ -79,7 +79,7 @@ def read(name: str) -> bytes | None:
         content = _content(opened)
     except OSError as error:
         raise Failed(
-            "task-file-unreadable", f"{name}, which tasks need, can't be read: {error.strerror}."
+            "task-file-unreadable", f"{name}, which tasks need, cannot be read: {error.strerror}."
         ) from None
     finally:
         os.close(opened)

@@ -118,7 +118,7 @@ class Probe:
         except OSError as error:
             raise Failed(
                 "store-not-readable-on-worker",
-                f"User {os.geteuid()} of {host} can't read the file:// store {self.folder}: "
+                f"User {os.geteuid()} of {host} cannot read the file:// store {self.folder}: "
                 f"{error.strerror}. Give tasks' user the right to read it there, and to write.",
             ) from None
         raise Failed(
@@ -232,7 +232,7 @@ def _content(file: Path) -> bytes:
     content = guarded_files.read(str(file))
     if content is None:
         raise Failed(
-            "task-file-unreadable", f"{file}, which tasks need, can't be read: it is not a regular file."
+            "task-file-unreadable", f"{file}, which tasks need, cannot be read: it is not a regular file."
         )
     return content
 

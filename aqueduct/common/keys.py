@@ -200,7 +200,7 @@ def load_public(path: Path) -> list[ReceiverPublicKey]:
     try:
         lines = path.read_text(errors="replace").splitlines()
     except OSError as error:
-        raise Refused("key-file-unreadable", f"{path} can't be read: {error.strerror}.") from None
+        raise Refused("key-file-unreadable", f"{path} cannot be read: {error.strerror}.") from None
     return [ReceiverPublicKey.parse(line, str(path)) for line in lines if line.strip()] or [
         ReceiverPublicKey.parse("", str(path))
     ]
@@ -211,7 +211,7 @@ def load(kind: type[AnyKey], path: Path) -> AnyKey:
     try:
         text, mode = path.read_text(errors="replace"), stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
-        raise Refused("key-file-unreadable", f"{path} can't be read: {error.strerror}.") from None
+        raise Refused("key-file-unreadable", f"{path} cannot be read: {error.strerror}.") from None
     key = kind.parse(text, str(path))
     if kind in (ReceiverKey, SenderKey) and is_exposed(path, mode):
         raise Refused(

@@ -31,7 +31,7 @@ def held(path: Path, otherwise: str) -> Iterator[int]:
         if error.errno in NOT_PLAIN:
             raise _not_plain(path) from None
         reason = READ_ONLY if error.errno == errno.EROFS else error.strerror
-        raise Refused("lock-file-unusable", f"{path} can't be written: {reason}.") from None
+        raise Refused("lock-file-unusable", f"{path} cannot be written: {reason}.") from None
     with _locked(path, descriptor, fcntl.LOCK_EX, otherwise):
         yield descriptor
 
@@ -52,7 +52,7 @@ def shared(path: Path, otherwise: str) -> Iterator[None]:
             return
         if error.errno in NOT_PLAIN:
             raise _not_plain(path) from None
-        raise Refused("lock-file-unusable", f"{path} can't be read: {error.strerror}.") from None
+        raise Refused("lock-file-unusable", f"{path} cannot be read: {error.strerror}.") from None
     if descriptor is None:
         yield
         return
@@ -74,7 +74,7 @@ def _readable(path: Path) -> int | None:
 def _not_plain(path: Path) -> Refused:
     return Refused(
         "lock-file-unusable",
-        f"{path} can't be used: it is not a regular file. Find out who made it, and move it out of the "
+        f"{path} cannot be used: it is not a regular file. Find out who made it, and move it out of the "
         "folder.",
     )
 

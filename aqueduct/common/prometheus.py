@@ -28,7 +28,7 @@ def serve(port: int, metrics: Callable[[], Iterable[Metric]]) -> HTTPServer:
     except OSError as error:
         raise Failed(
             "metrics-port-unavailable",
-            f"Port {port} of localhost can't be listened at ({error.strerror}): choose another one for the "
+            f"Port {port} of localhost cannot be listened at ({error.strerror}): choose another one for the "
             "metrics.",
         ) from None
     return server
@@ -52,7 +52,7 @@ def write(path: Path, metrics: Iterable[Metric]) -> None:
         write_whole(path, generate_latest(registry), mode=0o644)
     except OSError as error:
         raise Failed(
-            "metrics-file-unwritable", f"The figures {path} can't be written: {error.strerror}."
+            "metrics-file-unwritable", f"The figures {path} cannot be written: {error.strerror}."
         ) from None
 
 

@@ -67,7 +67,7 @@ def write(out: Path) -> list[str]:
         finally:
             partial.unlink(missing_ok=True)
     except OSError as error:
-        raise Failed("archive-unwritable", f"{out} can't be written: {error}.") from None
+        raise Failed("archive-unwritable", f"{out} cannot be written: {error}.") from None
     return [f"{_name(package)} {package.version}" for package in packages]
 
 

@@ -68,7 +68,7 @@ def _read(path: Path) -> Mapping[str, str]:
     try:
         return parse_properties(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused("spark-settings-unreadable", f"{path} can't be read: {error}.") from None
+        raise Refused("spark-settings-unreadable", f"{path} cannot be read: {error}.") from None
 
 
 def given(options: SparkOptions) -> dict[str, str]:
@@ -94,7 +94,7 @@ def missing(master: str, has: Mapping[str, str]) -> dict[str, str]:
     if has.get("spark.speculation", "false").lower() == "true":
         raise Refused(
             "spark-setting-unsupported",
-            "spark.speculation=true can't be used: copies of a task that writes would fence each other.",
+            "spark.speculation=true cannot be used: copies of a task that writes would fence each other.",
         )
     # YARN took this number from spark-submit, before there was a driver that could set it.
     if master == "yarn" and has.get(DEPLOY_MODE) == "cluster" and has.get(ATTEMPTS) != "1":

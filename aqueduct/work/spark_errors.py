@@ -44,11 +44,11 @@ SENTENCES = (
     (r"No module named '?(\w+)", f"Workers lack the Python package {{}}: {GIVE}."),
     (
         r"(?:gzip|tar): \S*/([^/\s]+\.t(?:ar\.)?gz): ([^\n]+)",
-        f"The archive {{}} can't be unpacked ({{}}): pack it again, by {PACK}.",
+        f"The archive {{}} cannot be unpacked ({{}}): pack it again, by {PACK}.",
     ),
     (
         r"(?:gzip|tar): ([^\n]+)",
-        f"An archive of spark.archives can't be unpacked ({{}}): pack it again, by {PACK}.",
+        f"An archive of spark.archives cannot be unpacked ({{}}): pack it again, by {PACK}.",
     ),
 )
 

@@ -372,7 +372,7 @@ def test_unreachable_end(
     )
     assert run.code == 1
     reason = "Connect to ipv4#127.0.0.1:1 failed: Connection refused"
-    assert run.err == f"aqueduct: [cluster-unreachable] The source 127.0.0.1:1 can't be reached: {reason}.\n"
+    assert run.err == f"aqueduct: [cluster-unreachable] The source 127.0.0.1:1 cannot be reached: {reason}.\n"
     assert run.report["error"]["message"] in run.err
 
 

@@ -500,4 +500,4 @@ def test_a_store_as_a_source(
     assert main([*compared, source.plaintext, "--snapshot", "1"]) == ExitCode.INCOMPLETE
     assert "1 record of the target is not in the source, first at target offset 0" in capsys.readouterr().out
     assert main([*compared, target.plaintext]) == ExitCode.INCOMPLETE
-    assert f"{name}: the target has no such topic" in capsys.readouterr().out
+    assert f"{name}: this topic does not exist at the target" in capsys.readouterr().out

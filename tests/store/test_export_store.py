@@ -397,7 +397,8 @@ def test_records_that_cannot_be_rows_get_separate_files(tmp_path: Path, capsys: 
         to = tmp_path / format_
         export(odd.grown.url, to, "--topics", "flights", format_=format_)
         assert (
-            "3 records can't be rows, and are in files _bad-... with why: flights." in capsys.readouterr().out
+            "3 records cannot be rows, and are in files _bad-... with why: flights."
+            in capsys.readouterr().out
         )
         found = exports.rows(to / "flights")
         assert [(each["offset"], each["timestamp"]) for each in found] == [(0, BEGAN), (2, None)]

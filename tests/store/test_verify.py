@@ -158,7 +158,7 @@ class TestWrittenWrongly:
             ({"first_offset": 1}, "first_offset: 0 in it, 1 in the manifest"),
             ({"last_offset": 7}, "last_offset: 8 in it, 7 in the manifest"),
             ({"records": 5}, "records: 4 in it, 5 in the manifest"),
-            ({"unpacked_bytes": 1}, "decompresses to more than 1 bytes"),
+            ({"unpacked_bytes": 1}, "decompresses to more than 1 bytes, its size in the manifest"),
             ({"max_time": 0}, "max_time: 1388534408000 in it, 0 in the manifest"),
             ({"stop": 8}, "it has offsets outside 0 to 7, which it covers"),
         ],
@@ -196,7 +196,9 @@ class TestCommandLine:
         report = tmp_path / "report.json"
         assert cli.main(["verify", "--store", store.as_uri(), "--report", str(report)]) == 1
         out, _ = capsys.readouterr()
-        assert f"DAMAGED: flights-0 (g1), offsets 8 to 15: {store.as_uri()} has lost {path}" in out
+        (told,) = (line for line in out.splitlines() if line.startswith("DAMAGED: "))
+        assert told.startswith("DAMAGED: flights-0 (g1), offsets 8 to 15: ")
+        assert path in told
         assert "Damaged: 1 segment. " in out
         content = json.loads(report.read_text())
         assert (content["verb"], content["exit_code"], content["snapshot"]) == ("verify", 1, 3)

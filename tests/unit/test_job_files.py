@@ -90,7 +90,7 @@ def test_error_names_store_unreadable_for_task_user(files: JobFiles, store: Path
         (store / ".writing").chmod(0)
     try:
         said = attempt(files, store)
-        assert said.startswith(f"User {os.geteuid()} of {HOST} can't read the file:// store {store}: Perm")
+        assert said.startswith(f"User {os.geteuid()} of {HOST} cannot read the file:// store {store}: Perm")
         assert "Give tasks' user the right to read it there" in said
     finally:
         os.seteuid(before)

@@ -33,7 +33,7 @@ def sending(keys: Path, verb: str) -> dict[str, str]:
     ("changed", "sentence"),
     [
         ({"publicKeyFile": "{}/up.pub"}, "up.pub is a sender's public key; a receiver's"),
-        ({"publicKeyFile": "{}/none.pub"}, "none.pub can't be read"),
+        ({"publicKeyFile": "{}/none.pub"}, "none.pub cannot be read"),
         ({"signingKeyFile": "{}/loose.key"}, "loose.key can be read by others than its owner"),
         ({"targetIP": "no-such-host.invalid"}, "'no-such-host.invalid' cannot be resolved"),
         ({"nic": "no-such-card"}, "nic 'no-such-card'"),
@@ -52,7 +52,7 @@ def test_the_sending_end_looks_at_its_files_first(
     ("changed", "sentence"),
     [
         ({"privateKeyFiles": "{}/down.pub"}, "down.pub is a receiver's public key"),
-        ({"privateKeyFiles": "{0}/down.key,{0}/none.key"}, "none.key can't be read"),
+        ({"privateKeyFiles": "{0}/down.key,{0}/none.key"}, "none.key cannot be read"),
         ({"senderPublicKeyFile": "{}/up.key"}, "up.key is a sender's private key"),
         ({"stateDir": "{}/none"}, "stateDir"),
     ],

@@ -94,7 +94,7 @@ RAISED = (
             "\ngzip: /tmp/spark-bb3de288/damaged.tar.gz: unexpected end of file\ntar: Unexpected "
             "EOF in archive\n"
             "tar: Unexpected EOF in archive\ntar: Error is not recoverable: exiting now\n",
-            "The archive damaged.tar.gz can't be unpacked (unexpected end of file): pack it "
+            "The archive damaged.tar.gz cannot be unpacked (unexpected end of file): pack it "
             "again, by `aqueduct "
             "environment --out env.tar.gz`.",
             id="an archive that was cut",

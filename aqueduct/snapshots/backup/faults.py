@@ -101,8 +101,8 @@ def _lines(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> Itera
     if faults:
         damaged = len({fault.segment for fault in faults})
         yield (
-            f"Damaged: {count(damaged, 'segment')}. Bring the objects back from a copy of the store; until "
-            "then restore refuses what needs them. An older snapshot or another instance may do without."
+            f"Damaged: {count(damaged, 'segment')}. Restore their objects from a copy of the store. Until "
+            "then, a restore that needs them is refused. Restores of older snapshots may not need them."
         )
     else:
         yield "Every object is what was written."

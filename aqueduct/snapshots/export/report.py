@@ -44,7 +44,7 @@ def _lines(outcome: ExportOutcome) -> Iterator[str]:
         yield "Nothing is in the window: no record has a time from --from-time to --to-time."
     if bad := sum(total.bad for total in sums):
         topics = some(total.topic for total in sums if total.bad)
-        yield f"{count(bad, 'record')} can't be rows, and are in files _bad-... with why: {topics}."
+        yield f"{count(bad, 'record')} cannot be rows, and are in files _bad-... with why: {topics}."
     yield from _first(
         [
             f"{gap.topic}-{gap.partition}: offsets {gap.start} to {gap.stop - 1} were deleted before "

@@ -70,7 +70,7 @@ def of_something_else(_: Path, folder: Path) -> Path:
 
 CASES = {
     no_archive: f"Workers lack the Python package aqueduct: {GIVE}.",
-    damaged: "The archive damaged.tar.gz can't be unpacked (unexpected end of file): pack it again",
+    damaged: "The archive damaged.tar.gz cannot be unpacked (unexpected end of file): pack it again",
     of_another_python: f"The worker {os.uname().nodename} has no python3.99: its environment was packed",
     of_another_version: OTHER_VERSION,
     of_almost_the_same_version: OTHER_VERSION,
