@@ -86,7 +86,7 @@ def test_the_page_that_is_named_shows_the_reconciles(said: str) -> None:
 
 def test_sql_over_the_table_answers_what_was_written(said: str) -> None:
     assert (
-        f"flights.departures: every landed offset exists there exactly once; {EWR + JFK:,} rows in "
+        f"flights.departures: every landed offset exists there exactly once; compared {EWR + JFK:,} rows in "
     ) in said
     delays = defaultdict(list)
     for origin in ("EWR", "JFK"):
