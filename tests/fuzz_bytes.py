@@ -3,8 +3,8 @@
     python tests/fuzz_bytes.py NAME [--seconds N]
 
 Good samples are changed in all ways by Hypothesis, which shrinks what it finds. Each input ends in a value
-or in one of the parser's own errors: never in another, never after more than a second of a processor, and
-never with more than 300 MB. `script/fuzz NAME` goes on for ten minutes.
+or in one of the parser's own errors: never in another, never after more than three seconds of processor time,
+and never with more than 300 MB. `script/fuzz NAME` goes on for ten minutes.
 """
 
 import argparse
@@ -71,7 +71,7 @@ from aqueduct.store.encryption import DataKind
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.manifest import Chain, Instance, InstanceState, Manifest, Segment, StoredTopic
 
-MOST_SECONDS = 1.0  # of a processor, for an input: a busy machine makes no difference
+MOST_SECONDS = 3.0  # of a processor, for an input; 256 MB took 0.3, and once 1.2 on a busy machine
 MOST_MEMORY = 300 << 20  # bytes that the process may grow by
 MEBIBYTE = 1 << 20
 BOMB = 400 << 20  # bytes that a batch unpacks to
