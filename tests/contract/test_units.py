@@ -4,7 +4,6 @@ The lab's units are rendered as the roles render them, and read by the parser th
 """
 
 import argparse
-import importlib.util
 import json
 import re
 import shutil
@@ -13,12 +12,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path, PurePosixPath
-from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
 from kit import ansible_process
+from kit.plugin_modules import load_filters
 from kit.unit_files import arguments_of
 
 from aqueduct.cli import build_parser, config_file
@@ -266,7 +265,7 @@ def test_the_documented_sandbox_is_that_of_units() -> None:
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     words = set(done.stdout.splitlines())
     properties = {"WorkingDirectory": "/var/lib/kafka"}
-    units = load_filter().sandboxed(["cmd", "a b"], "kafka", "/var/lib/kafka", properties)
+    units = load_filters("units").sandboxed(["cmd", "a b"], "kafka", "/var/lib/kafka", properties)
     assert words == {*units[1:]}
 
 
@@ -280,15 +279,6 @@ def test_nobody_is_told_to_leave_the_sandbox() -> None:
         if (found := re.findall(r"\bsudo (?:-u|--user)\b", path.read_text()))
     }
     assert telling == {"docs/security.md": 1}
-
-
-def load_filter() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("units", ROOT / "plugins/filter/units.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_writable_folders_of_units_come_from_filter() -> None:

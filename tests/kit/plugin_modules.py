@@ -27,7 +27,16 @@ init_plugin_loader([])
 
 def load(name: str) -> ModuleType:
     """Import a module to call its parts."""
-    spec = importlib.util.spec_from_file_location(name, MODULES / f"{name}.py")
+    return _load(name, MODULES / f"{name}.py")
+
+
+def load_filters(name: str) -> ModuleType:
+    """Import a file of filters to call them."""
+    return _load(name, ROOT / f"plugins/filter/{name}.py")
+
+
+def _load(name: str, file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -17,8 +17,8 @@ from kit import clients
 from kit.plugin_modules import COLLECTIONS, MODULES, RUN
 
 CGROUPS = Path("/sys/fs/cgroup")
-# As in a container, kernel settings are read only. systemd can write to these folders, and to no others.
-FOLDERS = ("/run", "/etc/systemd", "/usr/lib/systemd/system-generators", str(CGROUPS))
+# As in a container, kernel settings are read only. systemd can write to these folders and to /etc/systemd.
+FOLDERS = ("/run", "/usr/lib/systemd/system-generators", str(CGROUPS))
 BOOT = """
 set -e
 mount --bind /proc/sys /proc/sys
@@ -29,6 +29,9 @@ shift 3
 awk '{print $5}' /proc/self/mountinfo | while read -r mounted; do
     [ "${mounted#/proc}" != "$mounted" ] || mount -o remount,bind,ro "$(printf %b "$mounted")"
 done
+mount -t tmpfs tmpfs /etc/systemd
+mkdir /etc/systemd/system
+cp "$units"/* /etc/systemd/system
 for folder; do mount -t tmpfs tmpfs "$folder"; done
 if [ "$version" = 2 ]; then
     mount -t cgroup2 cgroup2 /sys/fs/cgroup
@@ -36,8 +39,6 @@ else
     mkdir /sys/fs/cgroup/systemd
     mount -t cgroup -o none,name=systemd systemd /sys/fs/cgroup/systemd
 fi
-mkdir /etc/systemd/system
-cp "$units"/* /etc/systemd/system
 export container=docker
 exec /lib/systemd/systemd --system --unit=multi-user.target --log-target=null --show-status=no
 """
@@ -65,8 +66,11 @@ class Systemd:
 
 
 @contextmanager
-def running(folder: Path, units: dict[str, str]) -> Iterator[Systemd]:
-    """Yield a systemd that has these units, by the names of their files."""
+def running(folder: Path, units: dict[str, str], *empty: str) -> Iterator[Systemd]:
+    """Yield a systemd that has these units, by the names of their files.
+
+    `empty`: other folders that it can write to, in which it does not see the files of this machine.
+    """
     (folder / "machine-id").write_text("0123456789abcdef0123456789abcdef\n")
     files = folder / "units"
     files.mkdir()
@@ -78,7 +82,7 @@ def running(folder: Path, units: dict[str, str]) -> Iterator[Systemd]:
     cgroup.mkdir()
     own = ("--uts", "--ipc", "--net", "--fork", "--kill-child", "--mount-proc")
     boot = ["unshare", *NAMESPACES, *own, "/bin/sh", "-c", BOOT, "sh", str(folder / "machine-id")]
-    boot += [str(files), version, *FOLDERS]
+    boot += [str(files), version, *FOLDERS, *empty]
     process = subprocess.Popen(["/bin/sh", "-c", f'echo $$ >{cgroup}/cgroup.procs && exec "$@"', "sh", *boot])
 
     def booted() -> Systemd | None:

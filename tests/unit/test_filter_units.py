@@ -1,23 +1,15 @@
 """Filters for units: what a command of a role gets to run in a service's sandbox."""
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 import yaml
-
-PLUGIN = Path(__file__).resolve().parents[2] / "plugins/filter/units.py"
+from kit.plugin_modules import load_filters
 
 
 @pytest.fixture(scope="module")
 def plugin() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("units", PLUGIN)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_filters("units")
 
 
 def test_command_runs_sandboxed_as_user_and_returns_output(plugin: ModuleType) -> None:
