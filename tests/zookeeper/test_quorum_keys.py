@@ -1,10 +1,13 @@
 """Who is let into the quorum of an ensemble: its servers, and no other certificate of the authority.
 
 The intruder is a ZooKeeper that the authority has given a certificate for the same host, as each host of an
-estate has one. As an observer it would get the whole tree, with what only brokers may read.
+estate has one. As an observer it would get the whole tree, with what only brokers may read, and its clients
+could write everything: a leader trusts an observer's word for who they are.
 """
 
+import base64
 import getpass
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 from kazoo.security import make_acl
 from kit import clients
 from kit.ensembles import let_in, module, ready, start, stop
@@ -23,6 +27,9 @@ from servers.process import Process, free_ports
 from servers.zookeeper import quorum_keys, trust_each_other
 
 SECRET = b"a salted password of a user"
+# The intruder's own word for who its client is.
+SUPER = "super:of the intruder"
+SUPER_DIGEST = f"super:{base64.b64encode(hashlib.sha1(SUPER.encode()).digest()).decode()}"  # noqa: S324
 BROKER = [make_acl("x509", "CN=kafka-old", all=True)]
 OBSERVER = """
 tickTime=2000
@@ -131,7 +138,10 @@ def observer(home: Path, key: str, victims: Sequence[Server], trusted: str) -> I
     (home / "zoo.cfg").write_text(
         text + "".join(f"server.{each.server_id}={each.peer}\n" for each in victims)
     )
-    command = zookeeper.java("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(home / "zoo.cfg"))
+    own_super = f"-Dzookeeper.DigestAuthenticationProvider.superDigest={SUPER_DIGEST}"
+    command = zookeeper.java(
+        "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(home / "zoo.cfg"), jvm=(own_super,)
+    )
     with Process(command, home / "log", lambda: True).running():
         yield home, port
 
@@ -174,6 +184,18 @@ def test_another_certificate_of_the_authority_observes_nothing(tmp_path: Path) -
         with observer(tmp_path / "control", own, attacked.servers, everybody) as (home, port):
             clients.wait_for("its mode", lambda: observes(port), 60)
             clients.wait_for("the tree", lambda: has_secret(home), 30)
+            write_as_super(port, "/users", b"of the intruder")
+        client = start(attacked.connect, authority.client_config("kafka-old"))
+        assert client.get("/users")[0] == b"of the intruder"
+        stop(client)
+
+
+def write_as_super(port: int, path: str, data: bytes) -> None:
+    """Write a znode through the intruder, as the super user that it alone knows."""
+    client = KazooClient(f"127.0.0.1:{port}", auth_data=[("digest", SUPER)])
+    client.start(60)
+    client.set(path, data)
+    stop(client)
 
 
 def switch(attacked: Ensemble, server: Server) -> None:
