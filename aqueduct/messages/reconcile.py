@@ -22,6 +22,19 @@ RECONCILE = (
         ),
     ),
     DeclaredMessage(
+        id="compared-batch-unreadable",
+        area=Area.RECONCILE,
+        meaning=(
+            "Reconcile reads with librdkafka, which cannot decompress or parse a batch of this partition, so "
+            "the partition was not compared. Other clients may read it, for example if its gzip data have "
+            "several members."
+        ),
+        fix=(
+            "Compare the partition up to this batch with another client. A backup and `aqueduct verify` read "
+            "such batches."
+        ),
+    ),
+    DeclaredMessage(
         id="records-differ",
         area=Area.RECONCILE,
         meaning="Records of a partition at the target are missing, repeated, changed or in another order.",

@@ -115,6 +115,7 @@ class RangeDigest:
     timed: Digest = Digest()
     untimed: Digest = Digest()
     append_times: int = 0
+    unreadable: str = ""  # the reason why the rest of the range could not be read, as a clause
 
     @classmethod
     def of(cls, records: RecordColumns) -> "RangeDigest":
@@ -126,6 +127,7 @@ class RangeDigest:
             self.timed + other.timed,
             self.untimed + other.untimed,
             self.append_times + other.append_times,
+            self.unreadable or other.unreadable,
         )
 
     @property

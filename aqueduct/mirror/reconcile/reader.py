@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import groupby, takewhile
 from typing import Any, TypeVar
 
@@ -29,6 +30,9 @@ OFFSETS_SECONDS = 15  # in which a partition must have a leader that tells its o
 STALL_SECONDS = 60  # in which records must come: a broker may be restarted meanwhile
 BATCH_RECORDS = 10_000
 POLL_SECONDS = 0.05  # consume() waits so long for a batch to fill, also at a range's end
+
+# Errors of one batch: librdkafka cannot decompress or parse it, and delivers nothing behind it.
+UNREADABLE = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG, KafkaError._NOT_IMPLEMENTED)
 
 Errors = deque[KafkaError]
 ConfluentClient = TypeVar("ConfluentClient")
@@ -84,15 +88,30 @@ def ranges(end: End, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Ra
     return {tp: Range(*tp, starts[tp], max(starts[tp], stops[tp])) for tp in topic_partitions}
 
 
-def read(end: End, parts: Sequence[Range]) -> Iterator[tuple[Range, list[Message]]]:
+@dataclass(frozen=True, kw_only=True)
+class Unreadable:
+    """The reason why the rest of a range cannot be read, as a clause."""
+
+    reason: str
+
+
+def read(end: End, parts: Sequence[Range]) -> Iterator[tuple[Range, list[Message] | Unreadable]]:
     """Yield the records of ranges of different partitions: each range's in order, the ranges interleaved.
 
     A range is over at the first record beyond it, or at the log's end: its last offsets may be transaction
-    markers or aborted records, which never come. Offsets that retention has deleted are passed over.
+    markers or aborted records, which never come. Offsets that retention has deleted are passed over. A range
+    with a batch that librdkafka cannot read ends with Unreadable. Failed if the end does not answer.
     """
     errors: Errors = deque(maxlen=100)
     consumer = _client(Consumer, end, _settings(end, errors) | _READ)
     unread = {part.topic_partition: part for part in parts}
+    positions = {part.topic_partition: part.start for part in parts}
+
+    def give_up(partition: TopicPartition, reason: str) -> tuple[Range, Unreadable]:
+        consumer.incremental_unassign([confluent_kafka.TopicPartition(*partition)])
+        where = f"the {end} has a batch at offset {positions[partition]} or later that librdkafka cannot read"
+        return unread.pop(partition), Unreadable(reason=f"{where}: {reason}")
+
     try:
         consumer.assign(
             [confluent_kafka.TopicPartition(part.topic, part.partition, part.start) for part in parts]
@@ -101,13 +120,20 @@ def read(end: End, parts: Sequence[Range]) -> Iterator[tuple[Range, list[Message
         while unread:
             messages = consumer.consume(BATCH_RECORDS, POLL_SECONDS)
             if not messages and time.monotonic() > heard + STALL_SECONDS:
-                silence = f"returned no records of {next(iter(unread))} for {STALL_SECONDS} s"
-                raise Failed("cluster-not-responding", f"The {end} {silence}: {_reason(errors)}")
-            # Plain tuples: this is once per record.
-            for partition, run in groupby(_checked(messages, end), key=lambda m: (m.topic(), m.partition())):
+                _check_answering(end, unread, errors)
+                silence = f"no records for {STALL_SECONDS} s"
+                for partition in sorted(unread):
+                    yield give_up(partition, silence)
+            for partition, error in _unreadable(messages):
                 if partition in unread:
+                    yield give_up(partition, error)
+            # Plain tuples: this is once per record.
+            for key, run in groupby(_checked(messages, end), key=lambda m: (m.topic(), m.partition())):
+                if (partition := TopicPartition(*key)) in unread:
                     whole, fetched = unread[partition], list(run)
                     records = _within(fetched, whole.stop)
+                    if records:
+                        positions[partition] = (records[-1].offset() or 0) + 1
                     if len(records) < len(fetched):
                         del unread[partition]
                         consumer.incremental_unassign([confluent_kafka.TopicPartition(*partition)])
@@ -210,6 +236,24 @@ def _renew_metadata(admin: AdminClient) -> None:
         admin.list_topics(timeout=OFFSETS_SECONDS)
 
 
+def _check_answering(end: End, partitions: Iterable[TopicPartition], errors: Errors) -> None:
+    """Failed if the end does not answer: then its silence says nothing about a batch."""
+    first = next(iter(partitions))
+    try:
+        ranges(end, partitions)
+    except Failed:
+        silence = f"returned no records of {first} for {STALL_SECONDS} s"
+        raise Failed("cluster-not-responding", f"The {end} {silence}: {_reason(errors)}") from None
+
+
+def _unreadable(messages: Iterable[Message]) -> Iterator[tuple[TopicPartition, str]]:
+    """Yield the partitions of which librdkafka cannot read a batch, with its words."""
+    for message in filter(Message.error, messages):
+        error = message.error()
+        if error and error.code() in UNREADABLE and message.topic() is not None:
+            yield TopicPartition(str(message.topic()), int(message.partition() or 0)), error.str()
+
+
 def _within(messages: list[Message], stop: int) -> list[Message]:
     """Take messages up to the first that is beyond the range or says that the log ends there."""
     last = messages[-1]
@@ -222,7 +266,11 @@ def _checked(messages: list[Message], end: End) -> list[Message]:
     """Return records, and the news that a partition is at its end; Failed at any other error."""
     errors = [error for message in filter(Message.error, messages) if (error := message.error())]
     for error in errors:
-        if error.code() not in (KafkaError._PARTITION_EOF, KafkaError.GROUP_AUTHORIZATION_FAILED):
+        if error.code() not in (
+            KafkaError._PARTITION_EOF,
+            KafkaError.GROUP_AUTHORIZATION_FAILED,
+            *UNREADABLE,
+        ):
             raise Failed("cluster-request-failed", f"The {end} cannot be read: {error.str()}.")
     if any(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED for error in errors):
         return [message for message in messages if message.topic() is not None]

@@ -63,7 +63,10 @@ def sentences(flow: ComparedFlow, verdicts: Iterable[Verdict]) -> Iterator[Skipp
             )
         else:
             for verdict in lanes:
-                if not verdict.equal:
+                if verdict.unreadable:
+                    reason = f"{verdict.lane} was NOT compared, because {verdict.unreadable}."
+                    yield Skipped(str(verdict.lane), reason, "compared-batch-unreadable")
+                elif not verdict.equal:
                     yield Skipped(
                         str(verdict.lane), f"{verdict.lane}: {_difference(flow, verdict)}.", "records-differ"
                     )
@@ -93,7 +96,7 @@ def _table(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> Iterator[str]:
             (
                 *(sources, target, shortened(verdict.lane.topic, room), str(verdict.lane.partition)),
                 *(f"{_records_in(verdict):,}", f"{_records_out(verdict):,}"),
-                "yes" if verdict.equal else "NO",
+                "?" if verdict.unreadable else "yes" if verdict.equal else "NO",
             )
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -104,10 +107,12 @@ def _table(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def _summary(verdicts: Sequence[Verdict]) -> str:
-    unequal = sum(not verdict.equal for verdict in verdicts)
+    unread = sum(bool(verdict.unreadable) for verdict in verdicts)
+    unequal = sum(not verdict.equal for verdict in verdicts) - unread
     read_in, read_out = sum(map(_records_in, verdicts)), sum(map(_records_out, verdicts))
     records = f"{read_in:,} records in, {read_out:,} records out"
-    return f"{count(len(verdicts), 'partition')}, {unequal or 'none'} unequal; {records}."
+    skipped = f", {unread} not compared" if unread else ""
+    return f"{count(len(verdicts), 'partition')}, {unequal or 'none'} unequal{skipped}; {records}."
 
 
 def report(flow: ComparedFlow, verdicts: Sequence[Verdict], unmatched: LeftOut = ()) -> dict[str, Any]:
@@ -134,7 +139,7 @@ def _partition(flow: ComparedFlow, verdict: Verdict) -> dict[str, Any]:
     return {
         "topic": verdict.lane.topic,
         "partition": verdict.lane.partition,
-        "equal": verdict.equal,
+        "equal": None if verdict.unreadable else verdict.equal,
         "timestamps": verdict.timed,
         "source_records": _records_in(verdict),
         "target_records": _records_out(verdict),

@@ -31,6 +31,11 @@ class Verdict:
         return self.lane.ranges[0] is None
 
     @property
+    def unreadable(self) -> str:
+        """The reason why an end could not be read to its end, as a clause; empty if both were."""
+        return next((reading.unreadable for reading in self.readings if reading.unreadable), "")
+
+    @property
     def timed(self) -> bool:
         """Tell whether the records' times are compared: not where the target's brokers wrote their own."""
         return not self.readings[0].append_times
@@ -49,7 +54,7 @@ class Verdict:
     @property
     def equal(self) -> bool:
         target, source = self._digests()
-        if self.absent:
+        if self.absent or self.unreadable:
             return False
         if self.ordered:
             return target == source
@@ -58,7 +63,7 @@ class Verdict:
     @property
     def needs_second_reading(self) -> bool:
         """Tell whether to read again, to find where the ends differ or if each source keeps its order."""
-        return not self.absent and not self.equal
+        return not self.absent and not self.unreadable and not self.equal
 
     def unmatched(self, end: int) -> Unmatched:
         """Return the records of an end that the other end lacks, as far as they were looked for."""
