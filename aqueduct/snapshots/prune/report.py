@@ -81,8 +81,8 @@ def _then(outcome: PruneOutcome) -> str:
         )
     if outcome.refused:
         return (
-            " Nothing was removed. Check that your backup wrote the newest snapshot, and that it is complete. "
-            "If topics were deleted or emptied on purpose, --allow-less with --execute removes their data."
+            " Nothing was removed. Check that your backup wrote the newest snapshot, and that it is complete."
+            " If topics were deleted or emptied on purpose, --allow-less with --execute removes their data."
         )
     return "" if outcome.executed else " Nothing was removed. To remove them, pass --execute."
 
