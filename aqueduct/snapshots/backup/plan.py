@@ -131,7 +131,7 @@ def plan(
         _plan_topic(parent, former.get(source.name), source, now=now, generations=generations)
         for source in sources
     ]
-    return _joined(parent, former, planned)
+    return _join(parent, former, planned)
 
 
 def _plan_topic(
@@ -139,8 +139,8 @@ def _plan_topic(
 ) -> _TopicPlan:
     """Plan one topic. `before`: the topic in the parent."""
     due = unchanged = False
-    if parent and before and _due(before, source, now, generations):
-        due = _changed(parent, active_instance(before), source)
+    if parent and before and _is_due(before, source, now, generations):
+        due = _has_changed(parent, active_instance(before), source)
         unchanged = not due
     topic = _topic(before, source, now, generations.keep, due=due)
     former = before.instances if before else ()
@@ -185,7 +185,7 @@ def _plan_partition(topic: StoredTopic, source: Source, number: int, reached: _R
     partition = StoredPartition(source.name, active_instance(topic).number, number)
     start, end, position = source.starts[number], source.ends[number], reached.position
     epoch_end = end if reached.epoch == NO_EPOCH else source.epoch_ends.get(number, end)
-    if reason := _cut(position, end, epoch_end):
+    if reason := _truncation(position, end, epoch_end):
         skipped = Skipped(f"{source.name}-{number}", reason, "partition-log-cut")
         return _PartitionPlan(reached, skipped=skipped)
     first = max(start, position)
@@ -204,7 +204,7 @@ def _plan_partition(topic: StoredTopic, source: Source, number: int, reached: _R
     )
 
 
-def _joined(
+def _join(
     parent: Manifest | None, former: Mapping[str, StoredTopic], planned: Sequence[_TopicPlan]
 ) -> BackupPlan:
     """Return the plan of all topics. Topics that the run does not back up stay unchanged."""
@@ -242,7 +242,7 @@ def _joined(
     )
 
 
-def _cut(position: int, end: int, epoch_end: int) -> str:
+def _truncation(position: int, end: int, epoch_end: int) -> str:
     """Return why a log is not the one that was backed up to this position; empty if it is."""
     if end < position:
         return f"its log was truncated: it ends at {end}, but was backed up to {position}"
@@ -371,14 +371,14 @@ def active_instance(topic: StoredTopic) -> Instance:
     return next(instance for instance in topic.instances if instance.state is InstanceState.ACTIVATE)
 
 
-def _due(former: StoredTopic, source: Source, now: int, generations: Generations) -> bool:
+def _is_due(former: StoredTopic, source: Source, now: int, generations: Generations) -> bool:
     """Return whether the next generation of a topic is due."""
     active = active_instance(former)
     same = active.topic_id == source.topic_id and former.compacted == source.compacted
     return source.compacted and same and now - active.started >= generations.milliseconds
 
 
-def _changed(parent: Manifest, active: Instance, source: Source) -> bool:
+def _has_changed(parent: Manifest, active: Instance, source: Source) -> bool:
     """Return whether the log has changed since the generation was read. If that is unknown, it has."""
     key = source.name, active.number
     return parent.generation_ends.get(key) != source.ends or parent.starts.get(key) != source.starts

@@ -55,7 +55,7 @@ def compare(
         )
         for partition in moving
     )
-    kept = tuple(verdict for verdict in verdicts if not _thinner(verdict, compacted))
+    kept = tuple(verdict for verdict in verdicts if not _is_explained_by_compaction(verdict, compacted))
     recreated = {skipped.what.partition(" ")[0] for skipped in left_out}
     gone = tuple(sorted({*topics} - names - recreated)) if names else ()
     return ComparedLive(
@@ -105,7 +105,7 @@ def _compare(
     verdicts: list[Verdict] = []
     for _ in range(TRIES):
         both = (
-            _common(live_range, store.partitions[partition][0])
+            _common_lane(live_range, store.partitions[partition][0])
             for partition, live_range in live_ranges.items()
         )
         lanes = [lane for lane in both if lane]
@@ -113,7 +113,9 @@ def _compare(
             return verdicts, []
         compared = reconcile.compare(flow, lanes, workers)
         unequal = [
-            _place(verdict) for verdict in compared if not verdict.equal and not _thinner(verdict, compacted)
+            _partition_of(verdict)
+            for verdict in compared
+            if not verdict.equal and not _is_explained_by_compaction(verdict, compacted)
         ]
         now = reconcile.ranges(flow.target, unequal) if unequal else {}
         moved = {
@@ -121,7 +123,7 @@ def _compare(
             for partition, live_range in now.items()
             if live_range.start > live_ranges[partition].start
         }
-        verdicts += (verdict for verdict in compared if _place(verdict) not in moved)
+        verdicts += (verdict for verdict in compared if _partition_of(verdict) not in moved)
         live_ranges = {
             partition: replace(live_ranges[partition], start=live_range.start)
             for partition, live_range in moved.items()
@@ -129,11 +131,11 @@ def _compare(
     return verdicts, sorted(live_ranges)
 
 
-def _place(verdict: Verdict) -> TopicPartition:
+def _partition_of(verdict: Verdict) -> TopicPartition:
     return TopicPartition(verdict.lane.topic, verdict.lane.partition)
 
 
-def _common(live_range: Range, covered: Range) -> ComparedLane | None:
+def _common_lane(live_range: Range, covered: Range) -> ComparedLane | None:
     start, stop = max(live_range.start, covered.start), min(live_range.stop, covered.stop)
     if start >= stop:
         return None
@@ -141,7 +143,7 @@ def _common(live_range: Range, covered: Range) -> ComparedLane | None:
     return ComparedLane(covered.topic, covered.partition, (both, both))
 
 
-def _thinner(verdict: Verdict, compacted: Set[str]) -> bool:
+def _is_explained_by_compaction(verdict: Verdict, compacted: Set[str]) -> bool:
     """Return whether compaction explains the difference: the live cluster only lacks records."""
     difference = verdict.difference
     return (

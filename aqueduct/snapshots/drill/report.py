@@ -25,7 +25,7 @@ def _lines(outcome: DrillOutcome) -> Iterator[str]:
         f"{outcome.bytes / 1e6:,.1f} MB restored."
     )
     yield from _table(outcome)
-    if others := _not_asked(outcome):
+    if others := _count_unselected(outcome):
         yield f"{count(others, 'topic')} of the snapshot not selected."
     if outcome.restored.plan.skipped:
         yield f"{count(len(outcome.restored.plan.skipped), 'topic')} without a complete instance."
@@ -125,7 +125,7 @@ def _verdict(outcome: DrillOutcome) -> str:
     }[outcome.exit_code]
 
 
-def _not_asked(outcome: DrillOutcome) -> int:
+def _count_unselected(outcome: DrillOutcome) -> int:
     plan = outcome.restored.plan
     return len(outcome.snapshot.topics) - len(plan.topics) - len(plan.skipped)
 
@@ -148,7 +148,7 @@ def report(outcome: DrillOutcome) -> dict[str, Any]:
         "seconds": {phase: outcome.seconds.get(phase, 0.0) for phase in (*RECOVERY, LIVE)},
         "records": outcome.records,
         "bytes": outcome.bytes,
-        "topics_not_asked_for": _not_asked(outcome),
+        "topics_not_asked_for": _count_unselected(outcome),
         "reconciled": _compared(outcome.compared),
         "consumed": consumed
         and {

@@ -74,7 +74,7 @@ def main(order: ExportOrder, workers: Workers) -> ExportOutcome:
     """Run an export. Refused before anything is written; Failed before or in the middle."""
     clock = Phases()
     with clock.phase("plan"):
-        job = _look(order)
+        job = _prepare(order)
         note(f"Export: {restore_report.summary(job.plan)}")
     ended = job.ended
     if ended:
@@ -86,7 +86,7 @@ def main(order: ExportOrder, workers: Workers) -> ExportOutcome:
         with leased(job.source, job.identity.snapshot, name, _say):
             written = _write(job, workers, clock)
         with clock.phase("recount"):
-            ended = _joined(job, written)
+            ended = _add_up(job, written)
             _check_files(job.target, ended.files)
             state.end(job.target, ended)
     return ExportOutcome(
@@ -101,7 +101,7 @@ def main(order: ExportOrder, workers: Workers) -> ExportOutcome:
     )
 
 
-def _look(order: ExportOrder) -> _Job:
+def _prepare(order: ExportOrder) -> _Job:
     """Select the snapshot and its records, and read the progress of earlier runs."""
     _check_places(order)
     source, target = open_store(order.store), open_editable(order.to)
@@ -207,7 +207,7 @@ def _check_objects(job: _Job, workers: Workers) -> None:
         )
 
 
-def _joined(job: _Job, written: Sequence[ShareDone]) -> ExportDone:
+def _add_up(job: _Job, written: Sequence[ShareDone]) -> ExportDone:
     """Add up the results of all shares; Failed if the sums differ from the snapshot."""
     counts = {lane.target: Counts(*lane.target) for lane in job.plan.lanes}
     made = [file for share in written for file in share.files]

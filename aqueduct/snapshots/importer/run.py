@@ -83,7 +83,7 @@ def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
     """
     began, started = time.monotonic(), timestamps.now()
     _refuse_nested(order)
-    foreign = _look(open_store(order.source), order)
+    foreign = _read_source(open_store(order.source), order)
     catalog = Catalog.open_or_make(open_store(order.store))
     if catalog.numbers():
         raise Refused(
@@ -152,7 +152,7 @@ def _commit(catalog: Catalog, manifest: Manifest, order: ImportOrder) -> None:
         ) from None
 
 
-def _look(objects: Objects, order: ImportOrder) -> ForeignStore:
+def _read_source(objects: Objects, order: ImportOrder) -> ForeignStore:
     if order.layout == "s3-binary":
         return s3_binary.store(objects.list(""), order.source)
     try:
@@ -226,7 +226,7 @@ class _Import:
         again = int(np.searchsorted(records.offsets, self.reached))
         self._twice += again
         if again and self._last:
-            self._others += _unlike(records[:again], self._last)
+            self._others += _count_differing(records[:again], self._last)
         self._last = records
         if again < len(records):
             kept = records[again:]
@@ -259,7 +259,7 @@ class _Import:
         )
 
 
-def _unlike(some: Records, others: Records) -> int:
+def _count_differing(some: Records, others: Records) -> int:
     """Return the number of records that differ from the other record at the same offset."""
     _, mine, theirs = np.intersect1d(some.offsets, others.offsets, assume_unique=True, return_indices=True)
     return sum(

@@ -69,11 +69,11 @@ def _lines(outcome: PruneOutcome) -> Iterator[str]:
         f"({outcome.manifest_bytes / 1e6:,.1f} MB), "
         f"{count(number, 'object')} ({size:,.1f} MB) that only these snapshots use, and "
         f"{count(swept.orphans.count, 'orphan')} ({swept.orphans.bytes / 1e6:,.1f} MB) that no snapshot "
-        f"uses; {count(len(plan.stay), 'snapshot')} kept; {outcome.seconds:.1f} s.{_then(outcome)}"
+        f"uses; {count(len(plan.stay), 'snapshot')} kept; {outcome.seconds:.1f} s.{_conclusion(outcome)}"
     )
 
 
-def _then(outcome: PruneOutcome) -> str:
+def _conclusion(outcome: PruneOutcome) -> str:
     if outcome.damaged:
         return (
             " Nothing was removed. Find out who can write to the store, and restore the objects from a copy "

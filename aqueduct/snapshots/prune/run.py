@@ -71,7 +71,7 @@ def prune(order: PruneOrder) -> PruneOutcome:
     objects = open_editable(order.store)
     keys = Keyring(objects, order.private_keys)
     catalog = Catalog.open(objects, order.trust, keys)
-    stock, planned, opened = _judged(catalog, objects, keys, order)
+    stock, planned, opened = _plan_prune(catalog, objects, keys, order)
     prune_plan = stock.plan
     left_out = [
         Skipped(f"snapshot {number}", f"it is kept for now: {prune_plan.stay[number]}", "snapshot-leased")
@@ -109,15 +109,15 @@ def prune(order: PruneOrder) -> PruneOutcome:
     return _outcome(stock, swept, left_out, began, opened, executed=order.execute)
 
 
-def _judged(
+def _plan_prune(
     catalog: Catalog, objects: EditableObjects, keys: Keyring, order: PruneOrder
-) -> tuple["_Found", Swept | None, OpenedSample]:
+) -> tuple["_Stock", Swept | None, OpenedSample]:
     """Return the plan, the preview of the removal (None: no data), and the result of checking a sample.
 
     If another prune removes remaining snapshots at the same time, everything is read again.
     """
     for _ in range(TRIES):
-        stock = _look(catalog, objects, order)
+        stock = _read_until_stable(catalog, objects, order)
         if not stock.plan.go:
             return stock, None, OpenedSample()
         planned = None
@@ -125,11 +125,11 @@ def _judged(
             planned = _sweep(objects, stock, order, keep_all=False, remove=False)
         if opened := _opened(catalog, keys, stock, planned, order):
             return stock, planned, opened
-    raise _changing(order.store)
+    raise _snapshots_changing(order.store)
 
 
 def _opened(
-    catalog: Catalog, keys: Keyring, stock: "_Found", planned: Swept | None, order: PruneOrder
+    catalog: Catalog, keys: Keyring, stock: "_Stock", planned: Swept | None, order: PruneOrder
 ) -> OpenedSample | None:
     """Check a sample of the remaining segments; None if another prune has removed some of them."""
     chosen = stock.samples.chosen(planned.gone.keys() if planned else (), order.sample_bytes)
@@ -143,7 +143,7 @@ def _opened(
 
 
 def _outcome(
-    stock: "_Found",
+    stock: "_Stock",
     swept: Swept,
     left_out: Sequence[Skipped],
     began: float,
@@ -167,7 +167,7 @@ def _outcome(
     )
 
 
-def _doubtful(stock: "_Found", order: PruneOrder) -> list[Skipped]:
+def _doubtful(stock: "_Stock", order: PruneOrder) -> list[Skipped]:
     """Return the snapshots that stay because their times are doubtful, consecutive ones as one item."""
     some_ = [snapshot for snapshot in stock.snapshots if snapshot.doubtful]
     rows: list[list[Pruned]] = []
@@ -196,7 +196,7 @@ def _reason(snapshot: Pruned, order: PruneOrder) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Found:
+class _Stock:
     """The snapshots of a store, and the plan for them."""
 
     listed: Mapping[int, Entry]  # manifests, by number
@@ -214,7 +214,7 @@ class _Found:
         return self.listed[max(self.listed)]
 
 
-def _look(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Found:
+def _read_until_stable(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Stock:
     """Read all manifests, and remaining full ones twice. Start again if another prune removed some."""
     for _ in range(TRIES):
         listed = catalog.listed()
@@ -232,11 +232,11 @@ def _look(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Fou
                 return stock
         except Broken as error:
             if listed.keys() <= catalog.listed().keys():
-                raise Failed(error.id, _no_prune(error, objects.url)) from None
-    raise _changing(order.store)
+                raise Failed(error.id, _unusable_snapshot(error, objects.url)) from None
+    raise _snapshots_changing(order.store)
 
 
-def _changing(url: str) -> Failed:
+def _snapshots_changing(url: str) -> Failed:
     return Failed(
         "snapshots-changing",
         f"Snapshots of {url} were removed, or restores began, while this prune read them. Nothing was "
@@ -246,7 +246,7 @@ def _changing(url: str) -> Failed:
 
 def _read(
     catalog: Catalog, objects: EditableObjects, order: PruneOrder, listed: Mapping[int, Entry]
-) -> _Found | None:
+) -> _Stock | None:
     """Read the manifests and plan the prune; None if the store has changed meanwhile."""
     ever, snapshots = NamedSegments(), []
     added = dict[
@@ -255,7 +255,7 @@ def _read(
     times = {number: int(entry.written * 1000) for number, entry in listed.items()}
     clock = Clock(copied_through=order.copied_through, wrong=order.wrong_clock, written=times)
     for manifest in catalog.every(listed):
-        named = _named(manifest)
+        named = _listed_segments(manifest)
         ever.add(named)
         if not manifest.full:
             added[manifest.number] = named
@@ -266,7 +266,7 @@ def _read(
     if len(snapshots) < len(listed):
         return None
     if clock.backwards:
-        raise Refused("snapshot-time-backwards", _not_backwards(clock, objects.url))
+        raise Refused("snapshot-time-backwards", _time_backwards(clock, objects.url))
     newest = listed[max(listed)]
     now = _leases(objects, newest)
     prune_plan = plan(snapshots, order.keep, now.held)
@@ -278,7 +278,7 @@ def _read(
             named = added[number]
         else:
             manifest = catalog.manifest(number)
-            named = _named(manifest)
+            named = _listed_segments(manifest)
             (samples.newest if in_newest else samples.others).add(manifest.segments)
             if in_newest:
                 for segment in manifest.segments:
@@ -288,7 +288,7 @@ def _read(
             last.add(named)
     if _leases(objects, newest).held.keys() & set(prune_plan.go):
         return None  # a restore has begun that is not in the plan
-    return _Found(
+    return _Stock(
         listed=listed,
         snapshots=tuple(snapshots),
         leases=now,
@@ -301,7 +301,7 @@ def _read(
     )
 
 
-def _not_backwards(clock: Clock, url: str) -> str:
+def _time_backwards(clock: Clock, url: str) -> str:
     number, made, before = clock.backwards[0]
     others = len(clock.backwards) - 1
     more = f" ({count(others, 'more snapshot')} with the same fault)" if others else ""
@@ -313,12 +313,12 @@ def _not_backwards(clock: Clock, url: str) -> str:
     )
 
 
-def _named(manifest: Manifest) -> Digests:
+def _listed_segments(manifest: Manifest) -> Digests:
     """Return the segments that a manifest lists and that have objects."""
     return digests(segment.stem for segment in manifest.segments if segment.records)
 
 
-def _no_prune(error: Broken, url: str) -> str:
+def _unusable_snapshot(error: Broken, url: str) -> str:
     return (
         f"{error} Nothing was removed, because objects that only this snapshot uses would count as orphans. "
         f"Restore the snapshot from a copy of {url}. To abandon it, move it and the snapshots that build on "
@@ -331,7 +331,7 @@ def _leases(objects: EditableObjects, newest: Entry) -> Leases:
 
 
 def _sweep(
-    objects: EditableObjects, stock: _Found, order: PruneOrder, *, keep_all: bool, remove: bool
+    objects: EditableObjects, stock: _Stock, order: PruneOrder, *, keep_all: bool, remove: bool
 ) -> Swept:
     """List all objects below the folders of topics, and remove those that the plan selects.
 
@@ -342,14 +342,14 @@ def _sweep(
     swept = Swept(stated=stock.stated)
     with ThreadPoolExecutor(REQUESTS) as pool:
         for entries in in_lists(objects.list(names.TOPICS), REQUESTS * REQUEST_PATHS):
-            going = list(_going(entries, stock, before, swept))
+            going = list(_removable_paths(entries, stock, before, swept))
             if remove and not keep_all:
                 for _ in pool.map(objects.remove_many, in_lists(going, REQUEST_PATHS)):
                     pass
     return Swept(young=swept.young, strange=swept.strange) if keep_all else swept
 
 
-def _going(entries: Iterable[Entry], stock: _Found, before: float, swept: Swept) -> Iterator[str]:
+def _removable_paths(entries: Iterable[Entry], stock: _Stock, before: float, swept: Swept) -> Iterator[str]:
     """Yield the paths of objects to be removed, and count all objects."""
     segments = []
     for entry in entries:

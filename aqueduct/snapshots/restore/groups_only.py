@@ -65,7 +65,7 @@ def main(order: RestoreOrder) -> GroupsRestored:
     only = {name for name, _ in order.request.names}
     with connected(order) as client:
         stored = [by_name[name] for name in chosen]
-        stored_positions, left_out = _wanted(client, stored, snapshot.topics, only)
+        stored_positions, left_out = _stored_positions(client, stored, snapshot.topics, only)
         left_out += _not_stored(stored, only)
         unanswered: dict[str, KafkaError] = {}
         target_positions = positions(client, stored_positions, shares, unanswered)
@@ -101,7 +101,7 @@ def main(order: RestoreOrder) -> GroupsRestored:
 GroupPositions = dict[str, dict[TopicPartition, tuple[int, str]]]
 
 
-def _wanted(
+def _stored_positions(
     client: Client, stored: Sequence[StoredGroup], topics: Mapping[str, StoredTopic], only: set[str]
 ) -> tuple[GroupPositions, LeftOut]:
     """Return the groups' offsets in topics that are still those of the snapshot."""

@@ -113,7 +113,10 @@ def _inspect(client: Client, job: Job, name: str) -> _LinkAtTarget:
 
 
 def _movable(job: Job, saved: LinkPositions, target: _LinkAtTarget) -> dict[TopicPartition, int]:
-    """Return the saved offsets that the link has not passed since; Failed if it must not continue."""
+    """Return the saved offsets, without partitions from which the link has sent records since.
+
+    Failed if the link must not continue.
+    """
     begun, lanes, backed_up = target.begun, job.plan.continued_lanes, job.plan.backed_up_ids
     if not saved and not begun:
         raise Failed("link-position-unknown", NO_POSITION)

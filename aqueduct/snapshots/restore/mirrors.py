@@ -209,7 +209,9 @@ def check(job: Job) -> None:
             with _opened(mirror, job.id) as opened, readable(mirror, Refused):
                 unread = [
                     str(partition)
-                    for partition, position in _found(job, source, opened.positions, lanes, {}).items()
+                    for partition, position in _former_positions(
+                        job, source, opened.positions, lanes, {}
+                    ).items()
                     if position.began_at < position.log.stable_end
                     and topics.visible(source, Range(*partition, position.began_at, position.log.stable_end))
                 ]
@@ -269,10 +271,10 @@ def move(
             if _mirrored_by_batches(opened):  # of other topics; `check` refused restored ones
                 continue
             if not opened.positions.exists:
-                left_out.append(_unknown(mirror.name, opened.positions))
+                left_out.append(_unknown_mirror(mirror.name, opened.positions))
                 continue
             saved_notes = opened.moved()
-            moved = _moved(job, opened, written, workers, is_again=saved_notes is not None)
+            moved = _new_positions(job, opened, written, workers, is_again=saved_notes is not None)
             bindings = {partition: moved_to.binding for partition, moved_to in moved.items()}
             if saved_notes is None or moved:
                 saved_notes = MirrorNotes.of(moved).after(MirrorNotes.parse(saved_notes or "")).dumps()
@@ -339,7 +341,7 @@ def mirrored_by_batches(rows: Mapping[bytes, bytes], restored: Collection[str] =
     return mirrored
 
 
-def _unknown(name: str, positions: FlowPositions) -> Skipped:
+def _unknown_mirror(name: str, positions: FlowPositions) -> Skipped:
     """Return the skipped item of a mirror whose target has no positions."""
     reason = (
         f"its target has no topic {positions.topic}, so no position was adjusted. Check the name in "
@@ -348,7 +350,7 @@ def _unknown(name: str, positions: FlowPositions) -> Skipped:
     return Skipped(f"mirror {name}", reason, "mirror-unknown")
 
 
-def _found(
+def _former_positions(
     job: Job,
     source: Client,
     positions: FlowPositions,
@@ -441,7 +443,7 @@ def judged(
     )
 
 
-def _moved(
+def _new_positions(
     job: Job,
     opened: MirrorPositions,
     written: Mapping[TopicPartition, Written],
@@ -459,7 +461,7 @@ def _moved(
     with connected(job.order) as source:
         old_positions = {
             partition: old
-            for partition, old in _found(job, source, opened.positions, lanes, starts).items()
+            for partition, old in _former_positions(job, source, opened.positions, lanes, starts).items()
             if not (is_again and _was_moved(old))
         }
         if not old_positions:
@@ -532,7 +534,7 @@ def continued(
         restored=RestoreRanges(restore_id, tuple(inexact.ranges)) if inexact.ranges else None,
         groups_unchecked=True,
     )
-    return _MirrorMoved(next=start, binding=_after(old, binding), notes=inexact.notes, unbound=unbound)
+    return _MirrorMoved(next=start, binding=_next_binding(old, binding), notes=inexact.notes, unbound=unbound)
 
 
 def _restart(old: _MirrorFound, new: int | None, others: int | None) -> int:
@@ -615,7 +617,7 @@ class _Inexact:
         self.ranges.append(RestoreRange(kind=DOUBLED, start=0, stop=old.partly, log=IN_EARLIER, at_most=True))
 
 
-def _after(old: _MirrorFound, binding: Binding) -> Binding:
+def _next_binding(old: _MirrorFound, binding: Binding) -> Binding:
     """Return a new binding that keeps the old one's earlier topics and doubled records."""
     before = old.bound
     if before is None:

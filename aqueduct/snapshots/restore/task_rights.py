@@ -91,7 +91,7 @@ def granted(job: Job) -> Iterator[list[Skipped]]:
     """
     left: list[Skipped] = []
     acls = needed(job)
-    ours = _ours(job, acls) if acls else ()
+    ours = _acls_to_revoke(job, acls) if acls else ()
     if not ours:
         yield left
         return
@@ -108,7 +108,7 @@ def granted(job: Job) -> Iterator[list[Skipped]]:
     left += _revoke(job, ours)
 
 
-def _ours(job: Job, acls: tuple[Acl, ...]) -> tuple[Acl, ...]:
+def _acls_to_revoke(job: Job, acls: tuple[Acl, ...]) -> tuple[Acl, ...]:
     """Return the ACLs to revoke at the end; none if the target has no authorizer."""
     with connected(job.order) as client:
         try:
