@@ -100,8 +100,8 @@ def test_each_topic_gets_rule_and_other_rules_stay(
 
     assert back_up(broker, store, f"{topic},{like},{compacted}", *chosen) == 0
     said = capsys.readouterr().out
-    assert "a lifecycle rule for each of 1 topic (1 rule changed), beside 2 rules of others." in said
-    assert f"may be the newest of its key: {compacted}." in said
+    assert "a lifecycle rule for each of 1 topic (1 rule changed), and 2 other rules." in said
+    assert f"can be the newest one of its key: {compacted}." in said
 
     prefix = store.removeprefix("s3://store/")
     assert ours(s3) == {f"{prefix}/topics/{topic}/": 7}
