@@ -100,7 +100,7 @@ def test_everything_that_was_done_beside_records_is_told() -> None:
     assert lines[2:-1] == [
         "1 group: 1 offset set.",
         "group g: new-0, offset 7 became 8: why.",
-        "1 topic now with the settings of the backup: new.",
+        "Settings of the backup applied to 1 topic: new.",
         "2 ACLs set (1 more existed already); 3 quotas set.",
     ]
     content = report.report(done)

@@ -75,7 +75,7 @@ def snapshot(
         raise Failed(
             "snapshot-number-taken",
             f"Another run committed snapshot {increment.number} of {order.store} first, so this one "
-            "committed nothing. Run it again, and let only one backup at a time write to a store.",
+            "committed nothing. Run the command again, and let only one backup at a time write to a store.",
         ) from None
     return increment
 

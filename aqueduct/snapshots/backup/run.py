@@ -134,7 +134,11 @@ def _admit(order: BackupOrder) -> _Admitted:
     parent = catalog.parent(past_damage=order.past_damage)
     if order.past_damage:
         before = parent.manifest
-        _say(f"Continuing after snapshot {before.number}." if before else "No snapshot is undamaged.")
+        _say(
+            f"Continuing after snapshot {before.number}."
+            if before
+            else "No snapshot is usable, so all records are read again."
+        )
     if parent.stored:
         _refuse_weaker(order, parent.stored)
     return _Admitted(order=order, bucket=bucket, objects=objects, keys=keys, catalog=catalog, parent=parent)

@@ -259,7 +259,7 @@ def _share_positions(
     try:
         positions = share_groups.positions(client, described)
     except share_groups.StateUnreadable as error:
-        reason = f"{error}; after a restore, their consumers receive records again that they acknowledged"
+        reason = f"{error}; after a restore, their consumers receive acknowledged records again"
         subject = f"acknowledgements of {count(len(names), 'share group')}"
         left_out = (Skipped(subject, reason, "share-group-state-unreadable"),)
         positions = {

@@ -155,7 +155,7 @@ def store(manifest: bytes | memoryview, groups: bytes | memoryview | None, url: 
     if groups is None:
         lacks += (
             Skipped(
-                "consumer groups", f"the backup has no {GROUPS}, which has offsets", "import-source-lacks"
+                "consumer groups", f"the backup has no {GROUPS}, so none are imported", "import-source-lacks"
             ),
         )
     return ForeignStore(
@@ -181,7 +181,7 @@ def _partition(topic: str, theirs: TheirPartition, folder: str, url: str) -> For
             raise Refused(
                 "import-manifest-invalid",
                 f"{url} lists {segment.key[:80]!r}, which is not below {folder}. No version of {PROGRAM} "
-                "writes that.",
+                "writes such a path.",
             )
         if (
             theirs.partition_id < 0
@@ -190,7 +190,7 @@ def _partition(topic: str, theirs: TheirPartition, folder: str, url: str) -> For
         ):
             raise Refused(
                 "import-manifest-invalid",
-                f"{url} has impossible offsets or a wrong count of {segment.key[:80]}.",
+                f"{url} lists invalid offsets or a wrong record count for {segment.key[:80]}.",
             )
         files.append(
             ForeignFile(
@@ -227,7 +227,7 @@ def read(content: memoryview, file: ForeignFile, url: str) -> FoundRecords:
     """Read a segment. Failed if it is damaged; Refused if its version is unknown."""
     where = f"{url}/{file.path}"
     if len(content) < HEADER.size + FOOTER.size:
-        raise Failed("import-file-damaged", f"{where} is damaged: it has {len(content)} bytes.")
+        raise Failed("import-file-damaged", f"{where} is damaged: it has only {len(content)} bytes.")
     magic, version, compression, count, first, last = HEADER.unpack_from(content)
     if magic != b"KBAK" or version != VERSION or compression > LZ4:
         raise Refused(

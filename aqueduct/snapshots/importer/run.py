@@ -358,7 +358,7 @@ def _unexplained(imported: Sequence[ImportedPartition]) -> Iterator[Skipped]:
         if part.holes:
             yield Skipped(
                 f"{count(part.holes, 'offset')} of {part.partition} between {part.start} and {part.stop - 1}",
-                "the files contain no record at these offsets, because of transaction markers, compaction or "
-                "loss",
+                "the files contain no record at these offsets; possible reasons are transaction markers, "
+                "compaction and loss",
                 "import-offsets-unexplained",
             )

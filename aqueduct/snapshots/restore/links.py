@@ -187,7 +187,7 @@ def skipped(name: str, ranges: Iterable[FlowRange]) -> list[Skipped]:
             f"{flow_range.partition} from {flow_range.range.start} to {flow_range.range.stop - 1}"
             for flow_range in repeated
         ]
-        reason = f"it sends {listed(spans)} again (offsets in the backup), with those that had arrived"
+        reason = f"it sends {listed(spans)} again (offsets in the backup), including records that had arrived"
         skipped_items.append(Skipped(f"link {name}", reason, "link-records-repeated"))
     if ahead := of[AHEAD]:
         spans = [f"{flow_range.partition} up to {flow_range.range.stop - 1}" for flow_range in ahead]

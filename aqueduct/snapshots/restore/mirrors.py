@@ -599,8 +599,8 @@ class _Inexact:
             self.ranges.append(RestoreRange(kind=AHEAD, start=lane.stop, stop=old.in_backup, log=IN_BACKUP))
         if old.between:
             self.notes.append(
-                f"only the target of the mirror has the {old.between} offsets that it read of a topic of "
-                "this name which was deleted after the backup"
+                f"it had read {old.between} offsets of a topic of this name that was deleted after the "
+                "backup; only the target of the mirror has them"
             )
             self.ranges.append(
                 RestoreRange(kind=AHEAD, start=0, stop=old.between, log=IN_EARLIER, at_most=True)

@@ -18,7 +18,7 @@ NAMED = 5  # maximum number of parts that a sentence lists
 
 def listed(names: Sequence[str], limit: int = NAMED) -> str:
     """List the first names. With more than `limit`, add the number of others and where they are listed."""
-    more = " (all: ranges of --report)" if len(names) > limit else ""
+    more = " (--report lists all of them)" if len(names) > limit else ""
     return some(names, limit) + more
 
 

@@ -96,7 +96,7 @@ class RestorePlan:
         return tuple(
             Skipped(
                 f"records of {lane}",
-                "it has records of transactions with times of this backup, and the target does not store "
+                "it has transactional records with timestamps of this backup, and the target does not store "
                 "which restore wrote them, so nothing is appended to this partition. Restore the topic under "
                 "another name (old:new) and compare both. To write all its records again, pass a new "
                 "--restore-id",

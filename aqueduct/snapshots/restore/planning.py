@@ -172,7 +172,7 @@ def _without(restore_plan: RestorePlan, unknown: Set[TopicPartition]) -> Restore
     if not writing.topics:
         raise Refused(
             "append-origin-unknown",
-            f"The target has records of transactions with times of this backup in "
+            f"The target has transactional records with timestamps of this backup in "
             f"{some(sorted(map(str, unknown)))}, and does not store which restore wrote them. --append may "
             "write them twice. Restore under other names (old:new) and compare. To write all records again, "
             "pass a new --restore-id.",
@@ -247,8 +247,9 @@ def _same(order: RestoreOrder, request: str, restore_states: Iterable[TopicState
         if state.request != request or order.snapshot not in (None, state.snapshot):
             raise Refused(
                 "restore-id-taken",
-                f"Restore {order.restore_id} restores snapshot {state.snapshot}, with other topics, times or "
-                "instance. Repeat its own command, or pass another --restore-id.",
+                f"The restore {order.restore_id} has another request: snapshot {state.snapshot} with other "
+                "topics, times or another instance. Repeat the command of that restore, or pass another "
+                "--restore-id.",
             )
         return state.snapshot
     return order.snapshot

@@ -69,7 +69,7 @@ def check(
         elif progress.records and starts[lane.target] > progress.start:
             wrong[name] = f"records before offset {starts[lane.target]:,} were deleted"
         elif ends[lane.target] < progress.end:
-            wrong[name] = f"its log ends at {ends[lane.target]:,}, but ended at {progress.end:,} before"
+            wrong[name] = f"its log ended at {progress.end:,}, but now ends at {ends[lane.target]:,}"
         elif job.order.append:
             continue
         elif lane.target in open_:

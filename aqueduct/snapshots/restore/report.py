@@ -129,7 +129,7 @@ def _of_groups(outcome: RestoreOutcome) -> Iterator[str]:
 def _of_settings(outcome: RestoreOutcome) -> Iterator[str]:
     if outcome.settled:
         number = len(outcome.settled)
-        yield f"{count(number, 'topic')} now with the settings of the backup: {some(outcome.settled)}."
+        yield f"Settings of the backup applied to {count(number, 'topic')}: {some(outcome.settled)}."
     if rights := outcome.rights:
         already = f" ({rights.known} more existed already)" if rights.known else ""
         yield f"{count(rights.acls, 'ACL')} set{already}; {count(rights.quotas, 'quota')} set."

@@ -80,7 +80,11 @@ def allowed(order: RestoreOrder, stored: frozenset[acls.Acl]) -> tuple[frozenset
         for principal, number in sorted(skipped.items())
     ]
     left_out += [
-        Skipped(f"ACLs of {principal}", "the snapshot has none; check --acls-of", "principal-unknown")
+        Skipped(
+            f"ACLs of {principal}",
+            "the snapshot has no ACLs of this principal; check --acls-of",
+            "principal-unknown",
+        )
         for principal in sorted(named - {acl.principal for acl in stored})
     ]
     return may, tuple(left_out)

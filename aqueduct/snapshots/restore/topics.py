@@ -142,7 +142,7 @@ def check_empty(
             f"The target has records in {count(len(occupied), 'partition')}: {some(occupied)}. "
             f"{f'Some were written by {some(wrote)}. ' if wrote else ''}"
             f"Restore under other names (old:new){appending()}. Deleting the topics deletes their records, "
-            "and mirrors keep what they have read of them.",
+            "but not the copies at the targets of mirrors.",
         )
 
 
