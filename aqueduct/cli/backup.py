@@ -181,8 +181,8 @@ def run(args: argparse.Namespace) -> int:
                 done_so_far.add(None)
                 report_file.write_error(args, "backup", started, error)
                 args.output.end(error.exit_code)
-                workers.ran()  # nothing of this round is in the next one's report
-                # The next run resumes from there.
+                workers.ran()  # so that the report of the next round begins anew
+                # The next round continues after the last snapshot.
                 print(f"aqueduct: {error.labelled}", file=sys.stderr, flush=True)
             else:
                 done_so_far.add(outcome)
@@ -197,7 +197,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _order(args: argparse.Namespace) -> "BackupOrder":
-    """Return the order that the options give; Refused if they do not fit each other."""
+    """Return the order for these options; Refused if they contradict each other."""
     from aqueduct.snapshots.backup.order import BackupOrder
     from aqueduct.snapshots.backup.selection import GroupSelection, TopicSelection, compiled
     from aqueduct.store.segments import SegmentLimits
@@ -214,7 +214,8 @@ def _order(args: argparse.Namespace) -> "BackupOrder":
     if args.recipient and not args.private_key:
         raise Refused(
             "option-required",
-            "--recipient needs --private-key: the next run of this host must decrypt the manifest.",
+            "--recipient requires --private-key, because the next run must decrypt the manifest. Add "
+            "--private-key.",
         )
     return BackupOrder(
         end=client_config.end("cluster", args.bootstrap_server, args.command_config, for_tasks=True),
@@ -245,7 +246,7 @@ def _lifecycle(args: argparse.Namespace) -> "LifecycleWish | None":
     from aqueduct.snapshots.backup.selection import compiled
 
     if args.lifecycle_topics_pattern and not args.lifecycle_days:
-        raise Refused("option-required", "--lifecycle-topics-pattern needs --lifecycle-days.")
+        raise Refused("option-required", "--lifecycle-topics-pattern requires --lifecycle-days.")
     if args.lifecycle_days is None:
         return None
     chosen = compiled(args.lifecycle_topics_pattern, "--lifecycle-topics-pattern")
@@ -255,7 +256,7 @@ def _lifecycle(args: argparse.Namespace) -> "LifecycleWish | None":
 def _report(
     args: argparse.Namespace, outcome: "BackupOutcome", started: datetime, workers: "Workers"
 ) -> ExitCode:
-    """Print what a run did, write it to the report, and return its exit code."""
+    """Print the report of a run, write it to the report file, and return the exit code."""
     from aqueduct.snapshots.backup import report
 
     code = workers.exit_code(report.exit_code(outcome.manifest, outcome.left_out))

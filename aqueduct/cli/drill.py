@@ -27,7 +27,7 @@ from aqueduct.cli.optional_packages import spark_packages
 from aqueduct.errors import AqueductError, ExitCode, Refused
 from aqueduct.kafka import client_config
 
-ANSWER_SECONDS = 300  # in which a scratch cluster that is being started must answer
+ANSWER_SECONDS = 300  # maximum wait for a scratch cluster that is starting
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     if args.live_command_config and not args.live_bootstrap_server:
         raise Refused("option-required", "--live-command-config requires --live-bootstrap-server.")
     started, phases = datetime.now(UTC), Phases()
-    with _told(args, started, phases.seconds):
+    with _reported_errors(args, started, phases.seconds):
         topics = None
         if args.topics or args.topics_pattern is not None:
             topics = TopicSelection(args.topics or (), compiled(args.topics_pattern, "--topics-pattern"))
@@ -131,8 +131,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _told(args: argparse.Namespace, started: datetime, seconds: dict[str, float]) -> Iterator[None]:
-    """Have report and figures of a drill that ends here: an old good one would look as if it was this one."""
+def _reported_errors(
+    args: argparse.Namespace, started: datetime, seconds: dict[str, float]
+) -> Iterator[None]:
+    """Write report and metrics if the drill ends with an error. Otherwise an earlier success would remain."""
     try:
         yield
     except AqueductError as error:
@@ -151,7 +153,7 @@ def _fail(
         content = {"store": args.store, "snapshot": args.snapshot, "seconds": seconds, "error": error}
         content |= {"left_out": [{"id": error["id"], "what": "the drill", "why": error["message"]}]}
         report_file.deliver(args, "drill", code, started, content)
-        args.report, args.json = None, False  # the report has the error already
+        args.report, args.json = None, False  # the report already contains the error
     _measure(args.metrics_file, code, seconds, None)
 
 
@@ -163,7 +165,7 @@ def _measure(path: Path | None, code: int, seconds: dict[str, float], outcome: A
 
 
 def _since(path: Path | None) -> float:
-    """Return the seconds since a path was made; Refused if it is not there."""
+    """Return the seconds since a file was modified. Refused if its time cannot be read."""
     if path is None:
         return 0.0
     try:

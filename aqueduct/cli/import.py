@@ -5,8 +5,8 @@ the backup_id. --format s3-binary: files of Lenses' Stream Reactor S3 sink, 2.1.
 Bytes_KeyAndValueWithSizes. --from is the prefix of the sink. Other layouts are refused.
 
 Partitions, offsets, keys, values, headers, timestamps and group offsets are imported, as far as the format
-contains them. The output lists what it lacks. `aqueduct verify` and `restore` accept the new store as any
-other. The snapshot is committed at the end. If a run is interrupted, run it again.
+contains them. The output lists what the format lacks. `aqueduct verify` and `restore` accept the new store as
+any other. The snapshot is committed at the end. If a run is interrupted, run the same command again.
 
 Exit code: 0 done; 3 done, but the files lack something, which the output lists; 1 a file is damaged or
 missing, nothing was committed; 2 refused, for example because of an unknown layout.

@@ -105,7 +105,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         metavar="PRINCIPAL,...",
         type=selection.names,
         default=(),
-        help="principals whose ACLs are all restored, whatever --acls-within allows",
+        help="principals whose ACLs are all restored, even if --acls-within excludes them",
     )
 
 
@@ -181,7 +181,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refuse_conflicts(args: argparse.Namespace) -> None:
-    """Refuse options that need others, or exclude them."""
+    """Refuse options that require or exclude other ones."""
     if args.groups_only:
         _refuse_beside_groups_only(args)
     if args.acls_within and not args.acls:
@@ -243,7 +243,7 @@ def _order(args: argparse.Namespace) -> "RestoreOrder":
 
 
 def _declared(path: Path | None) -> frozenset[acls.Acl] | None:
-    """Read the ACLs that may be granted; Refused if they can't be."""
+    """Read the ACLs that may be granted; Refused if the file is unreadable or invalid."""
     if path is None:
         return None
     try:
@@ -258,7 +258,7 @@ def _declared(path: Path | None) -> frozenset[acls.Acl] | None:
 
 
 def _refuse_beside_groups_only(args: argparse.Namespace) -> None:
-    """Refuse what is of records, settings or rights."""
+    """Refuse the options of records, settings and ACLs beside --groups-only."""
     named = (
         "no_groups",
         "from_time",
@@ -279,7 +279,7 @@ def _refuse_beside_groups_only(args: argparse.Namespace) -> None:
     beside += ["release_retention"] * args.release_retention
     beside += ["instance"] * (args.instance.lower() != "activate")
     if args.topics is not None and any(old != new for old, new in parse_renames(args.topics).items()):
-        beside.append("topics, with another name")
+        beside.append("topics OLD:NEW")
     if beside:
         options = ", ".join(f"--{option.replace('_', '-')}" for option in beside)
         raise Refused("option-conflict", f"--groups-only writes no records. Remove {options}.")

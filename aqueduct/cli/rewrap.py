@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     for path in rewrapped.unused:
         reason = (
             "no private key opens it, and no snapshot uses it, so it was not rewrapped. Find out who wrote "
-            "it. If a backup with other recipients is running, run this again when it has ended"
+            "it. If a backup with other recipients is running, run this command again after its end"
         )
         print(f"Skipped: {Skipped(path, reason, 'key-object-planted')}.")
     return ExitCode.INCOMPLETE if rewrapped.planted or rewrapped.unused else ExitCode.DONE

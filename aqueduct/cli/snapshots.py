@@ -65,7 +65,7 @@ Listed = Iterable["Summary | Broken"]
 
 
 def _print_json(summaries: Listed) -> "list[Broken]":
-    """Print JSON; return the snapshots that can't be used."""
+    """Print the list as JSON; return the unusable snapshots."""
     whole, broken = [], []
     for summary in summaries:
         if isinstance(summary, Failed):
@@ -94,7 +94,7 @@ def _json(summary: "Summary") -> dict[str, Any]:
 
 
 def _print_page(summaries: Listed) -> "list[Broken]":
-    """Print a page, line by line as it is read; return the snapshots that can't be used."""
+    """Print each snapshot as soon as it is read; return the unusable snapshots."""
     row = "{:>10}  {:<24}  {:>7}  {:>15}  {:>19}  {:>19}  {:>5}"
     print(row.format("id", "created", "topics", "records", "bytes", "stored bytes", "gaps"))
     history, several, broken = _History(), set[str](), []
@@ -122,10 +122,10 @@ def _print_page(summaries: Listed) -> "list[Broken]":
 
 
 class _History:
-    """In which snapshots each instance of a topic was what."""
+    """The states of each instance of a topic, with the snapshots in which it has them."""
 
     def __init__(self) -> None:
-        # state, first and last snapshot; by topic and number
+        # by topic and number of the instance: state, first and last snapshot
         self._spans: dict[tuple[str, int], list[tuple[str, int, int]]] = defaultdict(list)
         self._before = 0
 

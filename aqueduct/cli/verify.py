@@ -49,13 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     for path in (args.report, args.metrics_file):
         report_file.outside(path, args.store)
-    with _measured(args.metrics_file):
+    with _measured_errors(args.metrics_file):
         return _verify(args)
 
 
 @contextmanager
-def _measured(metrics_file: Path | None) -> Iterator[None]:
-    """Have the metrics of a verify that ends here: an earlier good one would look as if it was this one."""
+def _measured_errors(metrics_file: Path | None) -> Iterator[None]:
+    """Write the metrics if the verify ends with an error. Otherwise an earlier success would remain."""
     try:
         yield
     except AqueductError as error:

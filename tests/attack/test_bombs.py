@@ -97,7 +97,7 @@ def test_restore_skips_only_decompression_bomb_batches(
         [offset] = clients.committed(target, f"{topic}.{group}").values()
         assert values(target, topic, start=offset)[0] == value
     noted = {each["group"].removeprefix(f"{topic}."): each.get("note", "") for each in report["groups"]}
-    told = "its next records are left out, it goes on after them"
+    told = "its next records were skipped, so it continues after them"
     assert noted == {"before": "", "first": told, "inside": told, "after": ""}
     # It had ended, and still says so.
     restore(topic, "--groups-pattern", f"{topic}.*", code=ExitCode.INCOMPLETE)

@@ -186,7 +186,7 @@ def test_only_what_was_committed_and_never_waiting(
     produce(site, topic, [b"behind the open one"])
     assert site.back_up("--topics", topic) == 0
     assert values(site.stored(topic)) == [b"commit"]
-    assert "a transaction is open, so it is backed up to 4 of 6" in capsys.readouterr().out
+    assert "an open transaction ends the backup at offset 4; the log ends at 6" in capsys.readouterr().out
     opened.commit_transaction()
     assert clients.settle(site.broker, topic) == [7]
     assert site.back_up("--topics", topic) == 0
@@ -303,7 +303,8 @@ def test_generations_of_a_compacted_topic(
         # Nothing is written meanwhile.
         assert site.back_up("--topics", topic, "--compacted-generation-hours", "0.000001") == 0
         said = capsys.readouterr().out
-        assert f"without a new generation, for nothing has changed since the last: {topic}." in said
+        assert "without a new generation" in said
+        assert f": {topic}." in said
         instances = site.snapshot().topics[topic].instances
         assert [(each.number, each.state) for each in instances] == [
             (due - 1, InstanceState.PASSIVATE),

@@ -139,7 +139,7 @@ def test_window_without_records_exports_empty_table(
     produce(source, name, range(10))
     backup(name)
     export("--from-time", "2030-01-01T00:00:00Z")
-    assert "Nothing is in the window" in capsys.readouterr().out
+    assert "No record was exported" in capsys.readouterr().out
     [path] = exports.files(tmp_path / "exported" / name)
     assert (path.name, exports.rows(path.parent)) == ("empty.parquet", [])
 

@@ -360,8 +360,8 @@ def test_only_records_inside_the_window_come(
         assert committed(target, f"{name}-{offset}") == {(name, 0): expected}
         assert (offset in clamped) == (offset < len(times) and offset not in kept)
     notes = {each["old"]: each.get("note", "") for each in report["groups"]}
-    assert notes[0].endswith("it goes on at the next that is inside")
-    assert notes[max(kept) + 1].endswith("it goes on after the last inside")
+    assert notes[0].endswith("continues at the next record inside it")
+    assert notes[max(kept) + 1].endswith("continues after its last record")
 
 
 def test_dry_run_of_window_reports_upper_bound(
@@ -378,7 +378,7 @@ def test_dry_run_of_window_reports_upper_bound(
     assert "at most 10 records" in said.err
     assert "would write at most 10 records" in said.out
     restore(*gap)
-    assert "Nothing is in the window" in capsys.readouterr().out
+    assert "No record was restored" in capsys.readouterr().out
     assert read(target, name) == []
     report = restore("--topics", f"{name}:{name}.all", "--dry-run")
     assert (report["at_most"], report["partitions"][0]["records"]) == (False, 10)
@@ -477,7 +477,7 @@ def test_group_with_members_is_reported_and_restored_later(
     assert [(each["group"], each["old"], each["new"]) for each in last["groups"]] == [(f"{name}.live", 4, 4)]
     said = capsys.readouterr().out
     assert "1 group: 1 offset set." in said
-    assert "had ended before, with 10 records" in said
+    assert "was already complete: 10 records" in said
     assert restore("--topics", name)["groups"] == []
 
 
@@ -1043,7 +1043,7 @@ def test_progress_of_finished_restore_may_be_deleted(
         assert restore("--topics", name, "--no-groups")["finished_before"]
         report = restore("--topics", name, code=ExitCode.INCOMPLETE)
         assert skipped(report) == [("restore-progress-expired", f"group {name}.group, {name}-0")]
-        assert f"forgotten how much was restored of {name}" in capsys.readouterr().out
+        assert f"The number of restored records of {name} is unknown" in capsys.readouterr().out
         groups.delete(admin, [f"{own}.plan"])
     assert restore("--topics", name, code=ExitCode.REFUSED)["error"]["id"] == "target-not-empty"
 

@@ -206,7 +206,7 @@ def test_prune_refuses_if_newest_snapshot_is_much_smaller(store: Grown, count: i
         out = capsys.readouterr().out
         assert "1 to 20" in out  # the plan
         assert "Refused: [newest-snapshot-smaller] topic flights: " in out
-        assert "Nothing was removed. Check that the newest snapshot is yours" in out
+        assert "Nothing was removed." in out
         assert everything(store) == before
     assert command(store, "--keep-last", str(count), "--allow-less") == ExitCode.DONE
     assert not named & store.paths()
@@ -218,7 +218,7 @@ def test_wrong_clock_stops_prune_until_snapshot_is_named(store: Grown, capsys: S
     store.run()
     written(store, wrong + 1, NOW)
     assert command(store, "--keep-last", "1") == ExitCode.REFUSED
-    assert f"keep it with --wrong-clock {wrong}." in capsys.readouterr().err
+    assert f"--wrong-clock {wrong}" in capsys.readouterr().err
     assert command(store, "--keep-last", "1", "--wrong-clock", "999") == ExitCode.REFUSED
     assert "[snapshot-missing] --wrong-clock 999: " in capsys.readouterr().err
     assert command(store, "--keep-last", "1", "--wrong-clock", str(wrong)) == ExitCode.INCOMPLETE

@@ -160,7 +160,7 @@ def test_a_good_drill(
     capsys.readouterr()
     report = drill("--live-bootstrap-server", source.plaintext, "--started", str(started))
     said = capsys.readouterr().out
-    assert said.endswith("The drill was good.\n")
+    assert said.endswith("The drill succeeded.\n")
     for topic in (f"{name}.transactions", f"{name}.by-broker", f"{name}.compacted"):
         assert [each[:3] for each in read(scratch, topic)] == [each[:3] for each in read(source, topic)] != []
     assert read(scratch, name) == read(source, name)
@@ -296,7 +296,7 @@ def test_what_came_back_otherwise_fails_the_drill(
     assert len(report["reconciled"]["unequal"]) == 1
     out = capsys.readouterr().out
     assert f"{name}-0: 1 record of the scratch cluster is not in the store, first at" in out
-    assert out.endswith("THE DRILL FAILED: what came back is not what the store has.\n")
+    assert out.splitlines()[-1].startswith("THE DRILL FAILED:")
 
 
 def test_a_group_that_stands_elsewhere_fails_the_drill(
@@ -311,7 +311,7 @@ def test_a_group_that_stands_elsewhere_fails_the_drill(
     report = drill(code=ExitCode.FAILED)
     assert (report["consumed"]["right"], report["consumed"]["stored_offset"]) == (False, 4)
     assert report["consumed"]["offset"] > 4
-    assert f"Group {name}-group was given ANOTHER record of {name}-0" in capsys.readouterr().out
+    assert f"Group {name}-group received AN UNEXPECTED RECORD of {name}-0" in capsys.readouterr().out
 
 
 def test_drill_without_usable_group_reads_from_beginning(
@@ -336,7 +336,7 @@ def test_only_topics_that_are_asked_for(
     report = drill("--topics-pattern", rf"{name}\.[ab]")
     assert topics(scratch) == {f"{name}.a", f"{name}.b"}
     assert report["topics_not_asked_for"] == 1
-    assert "1 topic of the snapshot not asked for." in capsys.readouterr().out
+    assert "1 topic of the snapshot not selected." in capsys.readouterr().out
 
 
 def test_pattern_part_that_matches_nothing_is_named(
@@ -394,7 +394,7 @@ def test_compaction_is_no_difference(
     clients.wait_for("compaction", compacted)
     report = drill("--live-bootstrap-server", source.plaintext)
     assert report["live"]["thinned_partitions"] == 1
-    assert "fewer records by now, and no others" in capsys.readouterr().out
+    assert "1 partition of compacted topics" in capsys.readouterr().out
 
 
 def test_records_missing_in_uncompacted_topic_are_a_difference(
@@ -430,8 +430,7 @@ def test_another_topic_of_the_name_is_left_out(
     clients.delete(source, f"{name}.gone")
     report = drill("--live-bootstrap-server", source.plaintext, code=ExitCode.INCOMPLETE)
     # All that is left was recreated or is gone, so nothing was compared.
-    whys = sorted(each["why"] for each in report["left_out"])
-    assert whys == ["it was recreated since"]
+    assert [each["id"] for each in report["left_out"]] == ["topic-recreated"]
 
 
 def test_deleted_topic_is_reported_without_failing_drill(

@@ -128,7 +128,7 @@ def test_each_snapshot_that_stays_restores(
     become("pruner")
     capsys.readouterr()
     assert prune(store, "--keep-last", "1") == 3  # the restores have just ended
-    assert "read it within 3 hours" in capsys.readouterr().out
+    assert "read it in the last 3 hours" in capsys.readouterr().out
     assert {f"g{each}" for each in (6, 7)} <= _generations(store, compacted)  # nothing came to it since
 
 

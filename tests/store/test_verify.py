@@ -141,8 +141,8 @@ class TestWrittenWrongly:
         bad = Batch(memoryview(data), *good[1:])
         (fault,) = self.faults(tmp_path, batch([0, 1], codec), bad)
         assert fault.why == (
-            f"{tmp_path.as_uri()}/{fault.path} was written wrongly: The batch at offset 2 is damaged: its "
-            "CRC does not match its content."
+            f"{tmp_path.as_uri()}/{fault.path} is not a valid segment: The batch at offset 2 is damaged: "
+            "its CRC does not match its content."
         )
 
     def test_a_cut_batch(self, tmp_path: Path) -> None:
@@ -150,17 +150,17 @@ class TestWrittenWrongly:
             good = batch([0, 1], codec)
             bad = Batch(good.data[:-1], *good[1:])
             (fault,) = self.faults(tmp_path / codec, bad)
-            assert "was written wrongly" in fault.why
+            assert "is not a valid segment" in fault.why
 
     @pytest.mark.parametrize(
         ("claim", "why"),
         [
-            ({"first_offset": 1}, "first_offset: 0 in it, 1 in the manifest"),
-            ({"last_offset": 7}, "last_offset: 8 in it, 7 in the manifest"),
-            ({"records": 5}, "records: 4 in it, 5 in the manifest"),
+            ({"first_offset": 1}, "first_offset: 0 in the segment, 1 in the manifest"),
+            ({"last_offset": 7}, "last_offset: 8 in the segment, 7 in the manifest"),
+            ({"records": 5}, "records: 4 in the segment, 5 in the manifest"),
             ({"unpacked_bytes": 1}, "decompresses to more than 1 bytes, its size in the manifest"),
-            ({"max_time": 0}, "max_time: 1388534408000 in it, 0 in the manifest"),
-            ({"stop": 8}, "it has offsets outside 0 to 7, which it covers"),
+            ({"max_time": 0}, "max_time: 1388534408000 in the segment, 0 in the manifest"),
+            ({"stop": 8}, "it has offsets outside its range, 0 to 7"),
         ],
     )
     def test_claims(self, tmp_path: Path, claim: dict[str, object], why: str) -> None:
@@ -188,7 +188,7 @@ class TestCommandLine:
         out, err = capsys.readouterr()
         assert err.startswith("Reading 11 segments")
         assert "flights-1 (g1): offsets 3 to 6 are not in the backup" in out
-        assert out.endswith("Every object is what was written.\n")
+        assert out.endswith("No object is damaged.\n")
 
     def test_damaged(self, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         path = "topics/flights/0/00000000000000000008.0a.log"

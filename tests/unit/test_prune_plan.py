@@ -92,7 +92,7 @@ def chains(*lengths: int) -> list[Pruned]:
 def test_what_builds_on_another_keeps_it() -> None:
     made = plan(chains(3, 4, 2), KeepPolicy(last=1), {})
     assert made == PrunePlan(
-        stay={8: "9 builds on it", 9: "newest, last"},
+        stay={8: "snapshot 9 builds on it", 9: "newest, last"},
         go=(1, 2, 3, 4, 5, 6, 7),
         rounds=((3, 7), (2, 6), (1, 5), (4,)),
         leased=(),
@@ -103,10 +103,10 @@ def test_what_builds_on_another_keeps_it() -> None:
 def test_what_a_restore_uses_stays() -> None:
     made = plan(chains(3, 4, 2), KeepPolicy(last=1), {5: {"b", "a"}, 9: {"c"}, 70: {"gone"}})
     assert made.stay == {
-        4: "5 builds on it",
-        5: "restore a read it within 3 hours, restore b read it within 3 hours",
-        8: "9 builds on it",
-        9: "newest, last, restore c read it within 3 hours",
+        4: "snapshot 5 builds on it",
+        5: "restore a read it in the last 3 hours, restore b read it in the last 3 hours",
+        8: "snapshot 9 builds on it",
+        9: "newest, last, restore c read it in the last 3 hours",
     }
     assert (made.go, made.leased) == ((1, 2, 3, 6, 7), (4, 5))
 
@@ -115,7 +115,7 @@ def test_doubtful_snapshots_stay_without_counting_for_policy() -> None:
     snapshots = [replace(each, doubtful="odd" if each.number in (6, 7) else "") for each in chains(3, 4, 2)]
     made = plan(snapshots, KeepPolicy(last=3), {})
     assert made.stay == {
-        4: "5 builds on it",
+        4: "snapshot 5 builds on it",
         5: "last",
         6: "odd",
         7: "odd",

@@ -53,7 +53,7 @@ def test_report_separates_this_run_from_earlier_runs() -> None:
         "(records 2.0 s)."
     )
     assert last(replace(outcome(0, 0), before=True)) == (
-        "Restore id-3 of snapshot 3 had ended before, with 70 records, 4.0 MB: this run wrote no record."
+        "Restore id-3 of snapshot 3 was already complete: 70 records, 4.0 MB. This run wrote no record."
     )
     [partition] = report.report(outcome(20, 5))["partitions"]
     assert [partition[key] for key in ("records", "bytes", "records_now", "bytes_now")] == [
@@ -77,17 +77,18 @@ def test_a_dry_run_tells_what_it_would_write() -> None:
 def test_nothing_in_the_window_is_said() -> None:
     none = {("new", 0): Written(replace(PROGRESS, records=0), 0, 0)}
     empty = replace(outcome(), plan=replace(PLAN, window=Window(last_time=1)), written=none)
-    assert "Nothing is in the window" in report.text(empty)
-    assert "Nothing is in the window" not in report.text(replace(empty, plan=PLAN))
-    assert "Nothing is in the window" not in report.text(replace(empty, written={}, before=True))
-    assert "Nothing is in the window" not in report.text(replace(empty, written=outcome().written))
+    assert "No record was restored" in report.text(empty)
+    assert "No record was restored" not in report.text(replace(empty, plan=PLAN))
+    assert "No record was restored" not in report.text(replace(empty, written={}, before=True))
+    assert "No record was restored" not in report.text(replace(empty, written=outcome().written))
 
 
 def test_what_is_forgotten_is_said() -> None:
     lines = report.text(RestoreOutcome(restore_id="id-3", plan=PLAN, before=True)).splitlines()
     assert lines == [
-        "The target has forgotten how much was restored of new.",
-        "Restore id-3 of snapshot 3 had ended before: this run wrote no record.",
+        "The number of restored records of new is unknown: the target has deleted the progress of their "
+        "restore (offsets.retention.minutes).",
+        "Restore id-3 of snapshot 3 was already complete. This run wrote no record.",
     ]
     [partition] = report.report(RestoreOutcome(restore_id="id-3", plan=PLAN, before=True))["partitions"]
     assert (partition["records"], partition["records_now"]) == (None, 0)
@@ -98,9 +99,9 @@ def test_everything_that_was_done_beside_records_is_told() -> None:
     lines = report.text(done).splitlines()
     assert lines[2:-1] == [
         "1 group: 1 offset set.",
-        "group g: new-0, 7 became 8: why.",
-        "1 topic got the settings of the backup: new.",
-        "2 ACLs set (1 more there already); 3 quotas set.",
+        "group g: new-0, offset 7 became 8: why.",
+        "Settings of the backup applied to 1 topic: new.",
+        "2 ACLs set (1 more existed already); 3 quotas set.",
     ]
     content = report.report(done)
     assert content["settings_of_backup"] == ["new"]
@@ -133,7 +134,7 @@ def test_skipped_items_are_listed_and_set_exit_code(number: int) -> None:
         left_out=tuple(Skipped(f"group {each}", "why", "group-has-members") for each in range(number)),
     )
     assert printed(report.text(left)) == ["group-has-members"] * min(number, report.LINES)
-    assert ("... and 3 more of that kind" in report.text(left)) == (number > report.LINES)
+    assert ("... and 3 more such lines" in report.text(left)) == (number > report.LINES)
     assert report.report(left)["left_out"] == [
         {"id": "group-has-members", "what": f"group {each}", "why": "why"} for each in range(number)
     ]

@@ -36,7 +36,7 @@ def test_instances_are_chosen_by_state_or_number() -> None:
     assert " c." in str(caught.value)
     with raises(Refused, "snapshot-instance-unknown") as caught:
         Request((), "g9").choose(TOPICS)
-    assert "g9 of a (which has g1 PASSIVATE, g2 ACTIVATE), b (" in str(caught.value)
+    assert "g9 of a (its instances: g1 PASSIVATE, g2 ACTIVATE), b (" in str(caught.value)
 
 
 def test_topics_of_the_brokers_are_no_targets() -> None:

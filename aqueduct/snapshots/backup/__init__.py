@@ -1,1 +1,1 @@
-"""Backing up: `plan` says what is read from where on, `run` reads and commits it, `report` tells it."""
+"""Backups of topics: `plan` selects the offsets to read, `run` reads and commits them, `report` prints it."""

@@ -40,7 +40,7 @@ def snapshot(
     rules: Expiry | None = None,
     revise: Callable[[Snapshot], Snapshot] | None = None,
 ) -> Manifest:
-    """Create the manifest of what the cluster had and what was read; Failed if another run was first.
+    """Create the manifest of the cluster and of the read records; Failed if another run committed first.
 
     `started` is milliseconds since 1970.
     """
@@ -75,16 +75,16 @@ def snapshot(
         raise Failed(
             "snapshot-number-taken",
             f"Another run committed snapshot {increment.number} of {order.store} first, so this one "
-            "committed nothing. Run it again, and let only one backup at a time write to a store.",
+            "committed nothing. Run the command again, and let only one backup at a time write to a store.",
         ) from None
     return increment
 
 
 def position(end: End, store_id: str, manifest: Manifest, parent: Manifest | None) -> LeftOut:
-    """Show the position as a group's, so that Kafka's own tools tell its lag.
+    """Commit the position as the offsets of a group, so that Kafka's own tools show the lag.
 
-    Only where it has changed: each offset is a record of __consumer_offsets. All once a day, for offsets of a
-    group without members expire (offsets.retention.minutes, 7 days by default).
+    Only changed offsets are committed: each commit is a record of __consumer_offsets. Once a day all of them
+    are, because the offsets of a group without members expire (offsets.retention.minutes, 7 days by default).
     """
     group = POSITION_GROUP + store_id
     active = {(topic.name, active_instance(topic).number) for topic in manifest.topics}

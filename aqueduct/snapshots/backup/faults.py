@@ -1,4 +1,4 @@
-"""Faults of a snapshot's objects, and the sentences that report them."""
+"""Faults of the objects of a snapshot, and the report of a verify."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -16,35 +16,36 @@ from aqueduct.store.snapshots import Snapshot
 
 
 class Fault(NamedTuple):
-    """A segment that can't be relied upon, because an object of it is not what the manifest says."""
+    """A segment that a restore cannot use, because one of its objects differs from the manifest."""
 
     segment: Segment
     path: str  # of the object
-    why: str  # a sentence that identifies it
+    why: str  # a sentence with the URL of the object
     id: str = "object-damaged"
 
 
 def contradiction(segment: Segment, index: Index, batches: Index) -> str | None:
-    """Return where the manifest, the index and the batches themselves disagree; None: nowhere."""
+    """Return a difference between the manifest, the index and the batches; None if there is none."""
     if len(index) != len(batches):
-        return f"batches: {len(batches)} in it, {len(index)} in its index"
+        return f"batches: {len(batches)} in the segment, {len(index)} in its index"
     for field in fields(Index):
         indexed, actual = getattr(index, field.name), getattr(batches, field.name)
         if different := np.flatnonzero(indexed != actual).tolist():
             number = different[0]
-            return f"{field.name} of batch {number}: {actual[number]} in it, {indexed[number]} in its index"
+            values = f"{actual[number]} in the segment, {indexed[number]} in its index"
+            return f"{field.name} of batch {number}: {values}"
     for name, is_so in _facts(batches).items():
         if (stated := getattr(segment, name)) != is_so:
-            return f"{name}: {is_so} in it, {stated} in the manifest"
+            return f"{name}: {is_so} in the segment, {stated} in the manifest"
     if np.any(batches.base_offset[1:] <= batches.last_offset[:-1]):
         return "its offsets do not ascend from batch to batch"
     if batches.base_offset[0] < segment.start or batches.last_offset[-1] >= segment.stop:
-        return f"it has offsets outside {segment.start} to {segment.stop - 1}, which it covers"
+        return f"it has offsets outside its range, {segment.start} to {segment.stop - 1}"
     return None
 
 
 def _facts(batches: Index) -> dict[str, int | None]:
-    """Return what the manifest repeats of a segment: offsets, records, unpacked bytes, newest time."""
+    """Return the values that the manifest repeats: offsets, records, uncompressed bytes, newest timestamp."""
     return {
         "first_offset": int(batches.base_offset[0]) if len(batches) else None,
         "last_offset": int(batches.last_offset[-1]) if len(batches) else None,
@@ -57,7 +58,7 @@ def _facts(batches: Index) -> dict[str, int | None]:
 def exit_code(snapshot: Snapshot, faults: Sequence[Fault]) -> ExitCode:
     """Return the exit code.
 
-    Gaps aren't damage. The backup reported those that it found; what has expired since, only this tells.
+    Gaps are no damage, and the backup reported them. Only this report shows the offsets that have expired.
     """
     if faults:
         return ExitCode.FAILED
@@ -66,7 +67,7 @@ def exit_code(snapshot: Snapshot, faults: Sequence[Fault]) -> ExitCode:
 
 
 def text(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> str:
-    """Return the page."""
+    """Return the report as text."""
     return "\n".join(_lines(snapshot, faults, seconds))
 
 
@@ -85,7 +86,8 @@ def _lines(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> Itera
             missing = f"offsets {gap.start} to {gap.stop - 1} are not in the backup"
             reason = "they were deleted before they were read"
             if gap.expired is not None:
-                reason = f"they have expired, by {timestamps.text(gap.expired)} (lifecycle rule)"
+                by = timestamps.text(gap.expired)
+                reason = f"a lifecycle rule of the store deleted them by {by}"
             yield f"{gap.stored_partition}: {missing}: {reason}."
     for fault in faults:
         segment = fault.segment
@@ -105,11 +107,11 @@ def _lines(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> Itera
             "then, a restore that needs them is refused. Restores of older snapshots may not need them."
         )
     else:
-        yield "Every object is what was written."
+        yield "No object is damaged."
 
 
 def _sums(segments: Sequence[Segment]) -> tuple[int, int, int]:
-    """Return records, bytes unpacked and stored."""
+    """Return the records, the uncompressed bytes and the stored bytes."""
     return (
         sum(segment.records for segment in segments),
         sum(segment.unpacked_bytes for segment in segments),
@@ -118,7 +120,7 @@ def _sums(segments: Sequence[Segment]) -> tuple[int, int, int]:
 
 
 def report(snapshot: Snapshot, faults: Sequence[Fault]) -> dict[str, Any]:
-    """Return DESIGN's report, with what is damaged; `to` is exclusive."""
+    """Return the JSON report, with the damaged objects. `to` is exclusive."""
     return {
         "snapshot": snapshot.manifest.number,
         "partitions": [

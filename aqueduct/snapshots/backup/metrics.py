@@ -40,7 +40,7 @@ class BackupFigures:
         if self.last:
             manifest = self.last.manifest
             yield OWN.gauge("snapshot", "number of the newest snapshot", manifest.number)
-            yield OWN.gauge("snapshot_time", "when it was begun, Unix time", manifest.started / 1000)
-            yield OWN.gauge("seconds", "seconds that its round took", self.last.seconds)
+            yield OWN.gauge("snapshot_time", "when its run began, Unix time", manifest.started / 1000)
+            yield OWN.gauge("seconds", "duration of its round, in seconds", self.last.seconds)
             yield OWN.gauge("gaps", "ranges that were deleted before they were read", len(manifest.gaps))
-            yield OWN.gauge("left_out", "topics and partitions that it left out", len(self.last.left_out))
+            yield OWN.gauge("left_out", "topics and partitions that it skipped", len(self.last.left_out))

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LifecycleWish:
-    """The days after which the store removes segments of topics, by its bucket's lifecycle rules."""
+    """The days after which lifecycle rules of the bucket delete segments of topics."""
 
-    days: int  # 0: never, and rules of former runs go
-    topics: Pattern | None = None  # by whole name; None: all
+    days: int  # 0: never, and the rules of earlier runs are removed
+    topics: Pattern | None = None  # matches whole names; None: all
 
     def chooses(self, name: str) -> bool:
         return self.topics is None or bool(self.topics.fullmatch(name))
@@ -26,22 +26,22 @@ class LifecycleWish:
 
 @dataclass(frozen=True, kw_only=True)
 class BackupOrder:
-    """A cluster, a store, and what of the one goes to the other."""
+    """The request for a backup run: a cluster, a store, and what is backed up."""
 
     end: End
     store: str  # URL
     topics: TopicSelection
     groups: GroupSelection
     generation_hours: float = 24
-    generations: int = 2  # of a compacted topic at most
+    generations: int = 2  # maximum for each compacted topic
     limits: SegmentLimits = field(default_factory=SegmentLimits)
-    bytes_per_second: int | None = None  # of the whole run, as Kafka has them
-    options: Mapping[str, object] = field(default_factory=dict)  # as they were given, for the manifest
-    other_cluster: bool = False  # what is backed up may be another cluster than before
-    trust: Trust = EVERYBODY  # whose snapshots it goes on after
+    bytes_per_second: int | None = None  # of the whole run, as stored in Kafka
+    options: Mapping[str, object] = field(default_factory=dict)  # as passed, for the manifest
+    other_cluster: bool = False  # accept a store with backups of another cluster
+    trust: Trust = EVERYBODY  # the accepted signers of earlier snapshots
     signing_key: SigningKey | None = None
-    recipients: "tuple[ReceiverPublicKey, ...]" = ()  # who may read what is backed up; none: all can
-    private_keys: "tuple[ReceiverKey, ...]" = ()  # of this host: they open manifests
-    lifecycle: LifecycleWish | None = None  # None: as no run before has asked for it
-    again: bool = False  # this process has backed up before: what is gone since is skipped, not refused
-    past_damage: bool = False  # continues after the newest snapshot that is whole
+    recipients: "tuple[ReceiverPublicKey, ...]" = ()  # who can decrypt the records; none: no encryption
+    private_keys: "tuple[ReceiverKey, ...]" = ()  # of this host: they decrypt manifests
+    lifecycle: LifecycleWish | None = None  # None: no lifecycle rules were requested
+    again: bool = False  # a later round of this process: topics deleted since are skipped, not refused
+    past_damage: bool = False  # continue after the newest undamaged snapshot

@@ -1,4 +1,4 @@
-"""The plan of a run: what to read, by the last snapshot and the cluster; and what the snapshot gains."""
+"""The plan of a run: which offsets to read, and what the snapshot gains by them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,8 +31,8 @@ class Source:
     settings: Mapping[str, str]
     starts: tuple[int, ...]  # the first offset of each partition
     ends: tuple[int, ...]  # its last stable offset
-    epochs: tuple[int, ...]  # of its leader, when it told that
-    # Where its log leaves the epoch under which it was backed up, by partition.
+    epochs: tuple[int, ...]  # of its leader, when the leader returned the end
+    # The offset at which the log leaves the epoch under which it was backed up, by partition.
     epoch_ends: Mapping[int, int] = field(default_factory=dict)
 
     @property
@@ -42,13 +42,13 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedReading:
-    """Offsets of one partition that are to be read into one instance."""
+    """Offsets of one partition that are read into one instance."""
 
     stored_partition: StoredPartition
     start: int  # inclusive
     stop: int  # exclusive
     topic_id: str
-    generation: bool  # into a generation's folder
+    generation: bool  # whether the instance is a generation
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -59,10 +59,10 @@ class ReadingResult:
     """The result of one reading."""
 
     reading: PlannedReading
-    reached: int  # every offset before it is in a segment or a gap
+    reached: int  # every earlier offset is in a segment or a gap
     segments: tuple[Segment, ...]
     gaps: tuple[Gap, ...]
-    left_out: LeftOut = ()  # what, why
+    left_out: LeftOut = ()
 
     @property
     def nothing(self) -> bool:
@@ -73,30 +73,30 @@ class ReadingResult:
 @dataclass(frozen=True, kw_only=True)
 class BackupPlan:
     parent: Manifest | None
-    topics: Mapping[str, StoredTopic]  # all that the snapshot will have
+    topics: Mapping[str, StoredTopic]  # all topics of the new snapshot
     starts: SnapshotPositions
     positions: SnapshotPositions  # before anything is read
     epochs: SnapshotPositions
     readings: tuple[PlannedReading, ...]
-    gaps: tuple[Gap, ...]  # deleted since the last run
+    gaps: tuple[Gap, ...]  # deleted from the cluster since the last run
     left_out: LeftOut
-    unchanged: tuple[str, ...] = ()  # compacted topics that would be due, and keep their generation
+    unchanged: tuple[str, ...] = ()  # compacted topics that keep their generation, because nothing changed
 
 
 @dataclass(frozen=True)
 class Generations:
-    """The generations that compacted topics have."""
+    """The settings of the generations of compacted topics."""
 
-    milliseconds: int  # after which the next one is due, if the log has changed since
-    keep: int = 2  # of a topic at most
+    milliseconds: int  # after which the next generation is due, if the log has changed
+    keep: int = 2  # maximum for each topic
 
 
 class _Reached(NamedTuple):
-    """How far a partition is backed up before the run."""
+    """The position of the backup in a partition before the run."""
 
     start: int  # the first offset that its instance covers
     position: int  # the next offset to read
-    epoch: int  # of its leader when it was read last
+    epoch: int  # of the leader when the partition was last read
 
 
 class _PartitionPlan(NamedTuple):
@@ -113,8 +113,8 @@ class _TopicPlan:
     """One topic's part of a plan."""
 
     topic: StoredTopic  # as the snapshot will have it
-    removed: frozenset[int]  # instances that the snapshot will not have any more
-    unchanged: bool  # due for a generation, and keeps the one that it has
+    removed: frozenset[int]  # instances that the snapshot no longer has
+    unchanged: bool  # whether it keeps a generation that would be due
     partitions: Sequence[_PartitionPlan]
 
     @property
@@ -131,16 +131,16 @@ def plan(
         _plan_topic(parent, former.get(source.name), source, now=now, generations=generations)
         for source in sources
     ]
-    return _joined(parent, former, planned)
+    return _join(parent, former, planned)
 
 
 def _plan_topic(
     parent: Manifest | None, before: StoredTopic | None, source: Source, *, now: int, generations: Generations
 ) -> _TopicPlan:
-    """Plan one topic; `before`: as the parent has it."""
+    """Plan one topic. `before`: the topic in the parent."""
     due = unchanged = False
-    if parent and before and _due(before, source, now, generations):
-        due = _changed(parent, active_instance(before), source)
+    if parent and before and _is_due(before, source, now, generations):
+        due = _has_changed(parent, active_instance(before), source)
         unchanged = not due
     topic = _topic(before, source, now, generations.keep, due=due)
     former = before.instances if before else ()
@@ -157,10 +157,10 @@ def _plan_topic(
 
 
 def _reached(parent: Manifest | None, topic: StoredTopic, source: Source) -> Iterator[_Reached]:
-    """Yield how far each partition of a topic is backed up.
+    """Yield the position of the backup in each partition of a topic.
 
-    A partition that was added is read from its very first offset; of a topic that is new to the store, what
-    was deleted before belongs to no backup.
+    A new partition of a known topic is read from offset 0. A topic that is new to the store is read from its
+    current start; earlier records do not count as a gap.
     """
     key = source.name, active_instance(topic).number
     positions = parent.positions.get(key) if parent else None
@@ -179,13 +179,13 @@ def _reached(parent: Manifest | None, topic: StoredTopic, source: Source) -> Ite
 
 
 def _plan_partition(topic: StoredTopic, source: Source, number: int, reached: _Reached) -> _PartitionPlan:
-    """Plan the offsets of one partition that are new since it was backed up."""
+    """Plan the offsets of one partition that are new since the last backup."""
     if number >= source.partitions:
-        return _PartitionPlan(reached)  # of a former topic, which brokers without topic ids do not tell apart
+        return _PartitionPlan(reached)  # of a deleted topic of the same name; old brokers have no topic ids
     partition = StoredPartition(source.name, active_instance(topic).number, number)
     start, end, position = source.starts[number], source.ends[number], reached.position
     epoch_end = end if reached.epoch == NO_EPOCH else source.epoch_ends.get(number, end)
-    if reason := _cut(position, end, epoch_end):
+    if reason := _truncation(position, end, epoch_end):
         skipped = Skipped(f"{source.name}-{number}", reason, "partition-log-cut")
         return _PartitionPlan(reached, skipped=skipped)
     first = max(start, position)
@@ -204,10 +204,10 @@ def _plan_partition(topic: StoredTopic, source: Source, number: int, reached: _R
     )
 
 
-def _joined(
+def _join(
     parent: Manifest | None, former: Mapping[str, StoredTopic], planned: Sequence[_TopicPlan]
 ) -> BackupPlan:
-    """Return the plan of all topics; those that the run does not back up stay as they were."""
+    """Return the plan of all topics. Topics that the run does not back up stay unchanged."""
     removed = {(topic.topic.name, number) for topic in planned for number in topic.removed}
 
     def merged(before: SnapshotPositions, planned_numbers: SnapshotPositions) -> SnapshotPositions:
@@ -242,24 +242,24 @@ def _joined(
     )
 
 
-def _cut(position: int, end: int, epoch_end: int) -> str:
-    """Return why a log is not the one that was backed up to this position; empty: it is."""
+def _truncation(position: int, end: int, epoch_end: int) -> str:
+    """Return why a log is not the one that was backed up to this position; empty if it is."""
     if end < position:
-        return f"its log ends at {end}, before {position}, up to which it was backed up: it was truncated"
+        return f"its log was truncated: it ends at {end}, but was backed up to {position}"
     if epoch_end < position:
         where = f"at {epoch_end}" if epoch_end >= 0 else "at an offset that its leader does not know"
         return (
-            f"its log was truncated {where}, before {position}, up to which it was backed up, and has grown "
-            "again: the backup has records there that the topic lost (an unclean election, or a disk that "
-            "lost its end). To go on with the topic as it is now, back it up into another store"
+            f"its log was truncated {where} and has grown again, but it was backed up to {position}. The "
+            "backup contains records that the topic lost (by an unclean leader election, or on a damaged "
+            "disk). To back up the topic as it is now, back it up to another store"
         )
     return ""
 
 
 def epochs_to_ask(parent: Manifest | None, ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-    """Return under which leader epoch each partition was backed up, as far as the parent knows.
+    """Return the leader epoch under which each partition was backed up, as far as the parent has it.
 
-    `ids`: of the topics as they are now, by name.
+    `ids`: the current topic ids, by name.
     """
     epochs: dict[TopicPartition, int] = {}
     for topic in parent.topics if parent else ():
@@ -272,16 +272,16 @@ def epochs_to_ask(parent: Manifest | None, ids: Mapping[str, str]) -> dict[Topic
 
 
 def shares(readings: Sequence[PlannedReading], at_most: int) -> list[tuple[PlannedReading, ...]]:
-    """Return the readings, for a task each of about `at_most` offsets.
+    """Divide the readings into shares of about `at_most` offsets, one for each task.
 
-    A large partition goes to several tasks, many small ones to one.
+    A large partition is divided among several tasks; one task reads many small partitions.
     """
     tasks: list[list[PlannedReading]] = []
     room = 0
     for whole in readings:
         start = whole.start
         while start < whole.stop:
-            # A task for a few offsets, or another one for a partition's last few, costs more than it spares.
+            # A task for only a few offsets takes longer than it saves.
             if not tasks or room < min(at_most // 2, whole.stop - start):
                 tasks.append([])
                 room = at_most
@@ -303,7 +303,7 @@ def shares(readings: Sequence[PlannedReading], at_most: int) -> list[tuple[Plann
 
 @dataclass(frozen=True, kw_only=True)
 class Added:
-    """The part of a snapshot that its run's readings added."""
+    """The part of a snapshot that its run adds."""
 
     topics: tuple[StoredTopic, ...]
     starts: SnapshotPositions
@@ -315,13 +315,13 @@ class Added:
 
 
 def settle(todo: BackupPlan, results: Sequence[ReadingResult]) -> Added:
-    """Return what the snapshot gains by these results; only what is complete counts.
+    """Return what the snapshot gains by these results. Only complete parts count.
 
-    Of a partition all up to the first reading that broke off; and a generation that did so anywhere not at
-    all, as long as there is one before it.
+    In a partition, results count up to the first incomplete reading. A generation that is incomplete in any
+    partition does not count, if the topic has an earlier one.
     """
     topics, positions = dict(todo.topics), {key: list(offsets) for key, offsets in todo.positions.items()}
-    for result in results:  # each partition's in the order of offsets
+    for result in results:  # of each partition in the order of offsets
         topic, instance, partition = result.reading.stored_partition
         if positions[topic, instance][partition] == result.reading.start:
             positions[topic, instance][partition] = result.reached
@@ -352,7 +352,7 @@ def settle(todo: BackupPlan, results: Sequence[ReadingResult]) -> Added:
 def _generation_ends(
     parent: Manifest | None, topics: Iterable[StoredTopic], positions: SnapshotPositions
 ) -> SnapshotPositions:
-    """Return where each generation ended when it was made: of those that this run made, where it ends now."""
+    """Return the end of each generation when it was read; for generations of this run, the current end."""
     former_ends = parent.generation_ends if parent else {}
     former_positions = parent.positions if parent else {}
     keys = [
@@ -371,28 +371,28 @@ def active_instance(topic: StoredTopic) -> Instance:
     return next(instance for instance in topic.instances if instance.state is InstanceState.ACTIVATE)
 
 
-def _due(former: StoredTopic, source: Source, now: int, generations: Generations) -> bool:
-    """Tell whether a topic's generation is old enough for the next one."""
+def _is_due(former: StoredTopic, source: Source, now: int, generations: Generations) -> bool:
+    """Return whether the next generation of a topic is due."""
     active = active_instance(former)
     same = active.topic_id == source.topic_id and former.compacted == source.compacted
     return source.compacted and same and now - active.started >= generations.milliseconds
 
 
-def _changed(parent: Manifest, active: Instance, source: Source) -> bool:
-    """Tell whether the log has changed since the generation was made; of what nobody knows, it has."""
+def _has_changed(parent: Manifest, active: Instance, source: Source) -> bool:
+    """Return whether the log has changed since the generation was read. If that is unknown, it has."""
     key = source.name, active.number
     return parent.generation_ends.get(key) != source.ends or parent.starts.get(key) != source.starts
 
 
 def _topic(former: StoredTopic | None, source: Source, now: int, keep: int, *, due: bool) -> StoredTopic:
-    """Return a topic's next state, with a new instance if it was recreated or a generation is due."""
+    """Return the next state of a topic. It has a new instance if it was re-created or a generation is due."""
     instances: tuple[Instance, ...] = ()
     if former:
         active = active_instance(former)
         if active.topic_id == source.topic_id and former.compacted == source.compacted and not due:
             instances = former.instances
         else:
-            # A former generation is a copy of what the next one holds; a topic that is gone is not.
+            # The next generation contains the records of the former one, but not those of a deleted topic.
             copies = [instance for instance in former.instances if instance.topic_id == source.topic_id]
             gone = copies[: max(0, len(copies) + 1 - keep)]
             kept = (instance for instance in former.instances if instance not in gone)

@@ -1,4 +1,4 @@
-"""Reads ranges of partitions into segments of a store; nothing of it counts until the driver commits it."""
+"""Reads offset ranges of partitions into segments, which do not count until the driver commits them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from aqueduct.work.pace import Pace
 from aqueduct.work.progress import Size
 from aqueduct.work.workers import Workers
 
-TASK_OFFSETS = 20_000, 5_000_000  # of a task, at least and at most
+TASK_OFFSETS = 20_000, 5_000_000  # minimum and maximum for each task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class BackupShare:
     readings: tuple[PlannedReading, ...]
     limits: SegmentLimits
     bytes_per_second: float | None
-    encrypted: bool = False  # with a key that is lent
+    encrypted: bool = False  # with a key that is passed to the tasks
 
 
 OFFSETS: Size[BackupShare] = Size("offsets", lambda share: sum(map(len, share.readings)))
@@ -48,7 +48,7 @@ OFFSETS: Size[BackupShare] = Size("offsets", lambda share: sum(map(len, share.re
 def read_all(
     order: BackupOrder, readings: Sequence[PlannedReading], run: str, workers: Workers
 ) -> list[ReadingResult]:
-    """Read in as many tasks as keep all workers busy to the end."""
+    """Read in as many tasks as keep all workers busy until the end."""
     work = sampling.reading(Verb.BACKUP, order.end, [_range(reading) for reading in readings], workers)
     at_most = workers.task_size(sum(map(len, readings)), TASK_OFFSETS, work)
     rate = workers.per_task(order.bytes_per_second, work)
@@ -74,7 +74,7 @@ def _range(reading: PlannedReading) -> Range:
 
 
 def write_share(share: BackupShare) -> list[ReadingResult]:
-    """Read the share's readings one after the other; what can't be read on is left out, with why."""
+    """Read the share's readings in order. Partitions that cannot be read further are skipped items."""
     objects = open_store(share.store)
     pace = Pace(share.bytes_per_second)
     results: list[ReadingResult] = []
@@ -98,7 +98,7 @@ def write_share(share: BackupShare) -> list[ReadingResult]:
 
 
 def _away(end: End) -> Failed | None:
-    """Return why no broker answers, so that not every partition is waited for; None: one does."""
+    """Return an error if no broker answers, so that the task does not wait for each partition; else None."""
     try:
         with connect(end, CLIENT):
             return None
@@ -107,7 +107,7 @@ def _away(end: End) -> Failed | None:
 
 
 def _key(share: BackupShare) -> DataKey | None:
-    """Return the key that the share's objects are encrypted with; Failed if this process lacks it."""
+    """Return the key with which the share's objects are encrypted; Failed if this process lacks it."""
     key = keyring.lent(share.run) if share.encrypted else None
     if share.encrypted and key is None:
         raise Failed(

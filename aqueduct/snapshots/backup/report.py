@@ -1,4 +1,4 @@
-"""The report of a run: a page for people, and JSON for programs."""
+"""The report of a backup, as text and as JSON."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ def exit_code(manifest: Manifest, left_out: LeftOut) -> ExitCode:
 
 
 def text(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: float) -> str:
-    """Return the page; of an increment, or of a first snapshot."""
+    """Return the report as text."""
     return "\n".join(_lines(manifest, stored_bytes, left_out, seconds))
 
 
@@ -40,10 +40,10 @@ def _lines(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: fl
         clause = f"offsets {gap.start} to {gap.stop - 1} were deleted before they were read"
         yield f"{gap.topic}-{gap.partition}: {clause}; keep records longer, or back up more often."
     for open_ in manifest.open_transactions:
-        clause = f"a transaction is open, so it is backed up to {open_.last_stable_offset}"
-        yield f"{open_.topic}-{open_.partition}: {clause} of {open_.end_offset}."
+        clause = f"an open transaction ends the backup at offset {open_.last_stable_offset}"
+        yield f"{open_.topic}-{open_.partition}: {clause}; the log ends at {open_.end_offset}."
     for ahead in manifest.groups_ahead:
-        clause = f"stands at {ahead.offset} of {ahead.topic}-{ahead.partition}"
+        clause = f"has committed offset {ahead.offset} of {ahead.topic}-{ahead.partition}"
         yield f"group {ahead.group} {clause}, beyond the last stable offset {ahead.last_stable_offset}."
     for skipped in left_out:
         yield f"Skipped: {skipped}."
@@ -52,37 +52,37 @@ def _lines(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: fl
     yield (
         f"Snapshot {manifest.number}: {count(records, 'new record')}, {unpacked / 1e6:,.1f} MB "
         f"({stored_bytes / 1e6:,.1f} MB stored), {count(len(manifest.every_group), 'group')}, "
-        f"{count(len(manifest.acls), 'ACL')}; {seconds:.1f} s, {speed:,.0f} MB/s. Each partition is exact by "
-        f"itself; they were read within {(manifest.ended - manifest.started) / 1000:.1f} s."
+        f"{count(len(manifest.acls), 'ACL')}; {seconds:.1f} s, {speed:,.0f} MB/s. Each partition is "
+        f"consistent in itself; all were read within {(manifest.ended - manifest.started) / 1000:.1f} s."
     )
 
 
 def unchanged(topics: Sequence[str]) -> Iterator[str]:
-    """Yield which compacted topics need no new generation."""
+    """Yield a line with the compacted topics that got no new generation, because nothing changed."""
     if topics:
         yield (
-            f"{count(len(topics), 'compacted topic')} without a new generation, for nothing has changed "
-            f"since the last: {some(topics)}."
+            f"{count(len(topics), 'compacted topic')} without a new generation, because nothing changed "
+            f"since the last one: {some(topics)}."
         )
 
 
 def lifecycle(rules: Expiry | None, put: RulesPut | None) -> Iterator[str]:
-    """Yield what became of the bucket's lifecycle rules."""
+    """Yield lines about the lifecycle rules of the bucket."""
     if not rules or not put:
         return
     yield (
         f"The bucket has a lifecycle rule for each of {count(put.ours, 'topic')} "
-        f"({count(put.changed, 'rule')} changed), beside {count(put.others, 'rule')} of others."
+        f"({count(put.changed, 'rule')} changed), and {count(put.others, 'other rule')}."
     )
     if rules.compacted:
         yield (
-            f"{count(len(rules.compacted), 'compacted topic')} without a rule, for what is old there may be "
-            f"the newest of its key: {some(rules.compacted)}."
+            f"{count(len(rules.compacted), 'compacted topic')} without a rule, because an old record can be "
+            f"the newest one of its key: {some(rules.compacted)}."
         )
 
 
 def report(manifest: Manifest, left_out: LeftOut, unchanged: Sequence[str] = ()) -> dict[str, Any]:
-    """Return DESIGN's report: `to` is exclusive; offsets of groups are what was backed up."""
+    """Return the JSON report. `to` is exclusive; group offsets are the ones that were backed up."""
     return {
         "generations_unchanged": list(unchanged),
         "snapshot": manifest.number,

@@ -1,7 +1,7 @@
-"""Reads what is new in topics into segments of a store, and commits it as a snapshot.
+"""Reads the new records of topics into segments of a store, and commits them as a snapshot.
 
-The driver decides what is read; each task reads its share and writes segments; the driver commits. Until then
-nothing that a task wrote exists: a run that ends in the middle leaves objects that no manifest names.
+The driver plans the offsets to read. Each task reads its share and writes segments. The driver commits them.
+If a run is interrupted before that, the store keeps objects that no manifest lists.
 """
 
 import secrets
@@ -42,13 +42,13 @@ from aqueduct.work.workers import Workers
 class BackupOutcome:
     """A run that committed."""
 
-    manifest: Manifest  # with everything that this run added
+    manifest: Manifest  # with all that this run added
     stored_bytes: int
     left_out: LeftOut
     seconds: float
-    rules: Expiry | None = None  # None: no segment expires
+    rules: Expiry | None = None  # None: no segments expire
     put: RulesPut | None = None
-    unchanged: tuple[str, ...] = ()  # compacted topics that need no new generation, though it would be due
+    unchanged: tuple[str, ...] = ()  # compacted topics that keep their generation, because nothing changed
     notes: tuple[str, ...] = ()  # sentences on options that have no effect
 
 
@@ -57,7 +57,7 @@ class _Admitted:
     """An order that its store accepts, and the snapshot that the run follows."""
 
     order: BackupOrder
-    bucket: LifecycleRules | None  # None: this run asks for no lifecycle rules
+    bucket: LifecycleRules | None  # None: the run requests no lifecycle rules
     objects: Objects
     keys: Keyring
     catalog: Catalog
@@ -66,7 +66,7 @@ class _Admitted:
 
 @dataclass(frozen=True, kw_only=True)
 class _Planned:
-    """The cluster as it is, and the offsets that the run reads."""
+    """The state of the cluster, and the offsets that the run reads."""
 
     admitted: _Admitted
     surveyed: Surveyed
@@ -76,7 +76,7 @@ class _Planned:
 
 @dataclass(frozen=True)
 class _Expiring:
-    """The segments that expire, and the rules of the bucket after they were put."""
+    """The segments that expire, and the rules of the bucket after they were written."""
 
     rules: Expiry | None = None
     put: RulesPut | None = None
@@ -84,7 +84,7 @@ class _Expiring:
 
 @dataclass(frozen=True)
 class _Recorded:
-    """The records that are in the store, and that no manifest has yet."""
+    """The segments of this run, which no manifest lists yet."""
 
     run: str  # its folder
     results: tuple[ReadingResult, ...]
@@ -95,9 +95,9 @@ class _Recorded:
 
 
 def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
-    """Back up once; Failed if nothing was committed, Refused if the store is another cluster's.
+    """Back up once. Failed if nothing was committed; Refused if the store belongs to another cluster.
 
-    Refused, too, where the snapshots are signed and this one would not be.
+    Refused, too, if this snapshot would lack a signature, encryption or expiry that earlier ones have.
     """
     began = time.monotonic()
     admitted = _admit(order)
@@ -126,7 +126,7 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
 
 
 def _admit(order: BackupOrder) -> _Admitted:
-    """Open the store; Refused if its readers could not use a snapshot of this order as those before."""
+    """Open the store. Refused if its readers could not use a snapshot of this order like earlier ones."""
     bucket = LifecycleRules(order.store) if order.lifecycle else None  # before anything is written
     objects = open_store(order.store)
     keys = Keyring(objects, order.private_keys)
@@ -134,45 +134,49 @@ def _admit(order: BackupOrder) -> _Admitted:
     parent = catalog.parent(past_damage=order.past_damage)
     if order.past_damage:
         before = parent.manifest
-        _say(f"Going on after {f'snapshot {before.number}' if before else 'none: no snapshot is whole'}.")
+        _say(
+            f"Continuing after snapshot {before.number}."
+            if before
+            else "No snapshot is usable, so all records are read again."
+        )
     if parent.stored:
         _refuse_weaker(order, parent.stored)
     return _Admitted(order=order, bucket=bucket, objects=objects, keys=keys, catalog=catalog, parent=parent)
 
 
 def _refuse_weaker(order: BackupOrder, former: Stored) -> None:
-    """Refuse an order that lacks what its store's snapshots have: signature, encryption or expiry."""
+    """Refuse an order that lacks what earlier snapshots have: signature, encryption or expiry."""
     if former.signed and not order.signing_key:
         raise Refused(
             "backup-option-missing",
-            f"Snapshot {former.manifest.number} of {order.store} is signed, and this run has no key. "
-            "Pass --signing-key: readers that trust only signed snapshots would refuse all later ones.",
+            f"Snapshot {former.manifest.number} of {order.store} is signed, but this run has no signing key. "
+            "Pass --signing-key. Otherwise readers that trust only signed snapshots would refuse later ones.",
         )
     if former.encrypted and not order.recipients:
         raise Refused(
             "backup-option-missing",
-            f"Snapshot {former.manifest.number} of {order.store} is encrypted, and this run has no "
+            f"Snapshot {former.manifest.number} of {order.store} is encrypted, but this run has no "
             "--recipient. Pass the public keys of its readers, as before.",
         )
     if former.manifest.lifecycle and not order.lifecycle:
         raise Refused(
             "backup-option-missing",
-            f"Segments of {order.store} expire by lifecycle rules, since snapshot "
-            f"{former.manifest.number} or before, and this run has no --lifecycle-days. Pass it as before; 0 "
-            "removes the rules.",
+            f"Segments of {order.store} expire by lifecycle rules since snapshot "
+            f"{former.manifest.number} or earlier, but this run has no --lifecycle-days. Pass "
+            "--lifecycle-days as before; 0 removes the rules.",
         )
 
 
 def _plan(admitted: _Admitted) -> _Planned:
-    """Inspect the cluster and plan what to read of it; Refused if it is another one than before."""
+    """Inspect the cluster and plan the offsets to read. Refused if it is another cluster than before."""
     order, parent = admitted.order, admitted.parent.manifest
     surveyed = survey.look(order, parent)
     if parent and parent.cluster != surveyed.cluster and not order.other_cluster:
         raise Refused(
             "backup-cluster-changed",
-            f"{order.store} has backups of the cluster {parent.cluster}, and this one is "
-            f"{surveyed.cluster}. If the cluster was re-created, restore it first. If its backups are to "
-            "follow those in this store, run once with --other-cluster.",
+            f"{order.store} has backups of the cluster {parent.cluster}, but this cluster is "
+            f"{surveyed.cluster}. If the cluster was re-created, restore it first. To continue this store "
+            "with backups of this cluster, run once with --other-cluster.",
         )
     started = timestamps.now()
     generations = Generations(int(order.generation_hours * 3_600_000), order.generations)
@@ -181,7 +185,7 @@ def _plan(admitted: _Admitted) -> _Planned:
 
 
 def _put_rules(planned: _Planned) -> _Expiring:
-    """Put the order's lifecycle rules into the bucket, if it has any."""
+    """Write the requested lifecycle rules into the bucket."""
     admitted, topics = planned.admitted, planned.todo.topics
     wish, parent = admitted.order.lifecycle, admitted.parent.manifest
     if not (admitted.bucket and wish):
@@ -189,15 +193,15 @@ def _put_rules(planned: _Planned) -> _Expiring:
     if wish.days and topics and not any(map(wish.chooses, topics)):
         raise NoMatch(
             "pattern-matches-nothing",
-            f"--lifecycle-topics-pattern matches none of {count(len(topics), 'topic')}, and would "
-            "remove all rules: nothing was done. Let it match some, or give --lifecycle-days 0.",
+            f"--lifecycle-topics-pattern matches none of {count(len(topics), 'topic')}, so all rules would "
+            "be removed. Nothing was done. Correct the pattern, or pass --lifecycle-days 0 to remove them.",
         )
     rules = expiry.expiry(topics.values(), wish.days, wish.chooses, parent.lifecycle if parent else {})
     return _Expiring(rules, admitted.bucket.put(admitted.catalog.id, rules.days))
 
 
 def _read(planned: _Planned, workers: Workers) -> _Recorded:
-    """Read what is planned into segments, encrypted if the order says so; Failed if nothing can be read."""
+    """Read the planned offsets into segments, encrypted if requested. Failed if nothing can be read."""
     order, keys, readings = planned.admitted.order, planned.admitted.keys, planned.todo.readings
     key = keys.create(DataKind.RECORDS, order.recipients) if order.recipients and readings else None
     run = key.id if key else secrets.token_hex(4)
@@ -210,7 +214,7 @@ def _read(planned: _Planned, workers: Workers) -> _Recorded:
 
 
 def _commit(planned: _Planned, expiring: _Expiring, recorded: _Recorded, added: Added) -> Manifest:
-    """Commit the snapshot, encrypted for its readers and this host if the order says so."""
+    """Commit the snapshot, encrypted for its readers and this host if requested."""
     admitted, rules = planned.admitted, expiring.rules
     order, parent = admitted.order, admitted.parent.manifest
     hosts = [receiver.public for receiver in order.private_keys[:1]]

@@ -8,15 +8,15 @@ from aqueduct.common.topic_names import OWN_TOPICS, matches, unmatched_parts
 from aqueduct.common.wording import some
 from aqueduct.errors import NoMatch, Refused, Skipped, labelled
 
-GROUPS_TOPIC = "__consumer_offsets"  # asked for by name, it means the groups, which are always there
-POSITION_GROUP = "aqueduct-backup-"  # with the store's id: how far it has come
+GROUPS_TOPIC = "__consumer_offsets"  # in --topics it stands for the groups, which are always backed up
+POSITION_GROUP = "aqueduct-backup-"  # with the store's id: the group with the position of the backup
 OWN_GROUPS = (POSITION_GROUP, "aqueduct-restore-")
 
 Pattern = re.Pattern[str]
 
 
 def compiled(pattern: str | None, of: str) -> Pattern | None:
-    """Compile a pattern; Refused if it doesn't compile. `of` is the option that it was given by."""
+    """Compile a pattern of the option `of`; Refused if it is invalid."""
     try:
         return None if pattern is None else re.compile(pattern)
     except re.error as error:
@@ -25,20 +25,20 @@ def compiled(pattern: str | None, of: str) -> Pattern | None:
 
 @dataclass(frozen=True)
 class TopicSelection:
-    """The topics to back up: by name, exactly; or by patterns, see names.matches."""
+    """The topics to back up: by exact names, or by patterns (see names.matches)."""
 
     names: tuple[str, ...] = ()
     pattern: Pattern | None = None
     exclude: Pattern | None = None
 
     def absent(self, topics: Iterable[str]) -> list[str]:
-        """Return the names that don't exist."""
+        """Return the names that do not exist."""
         return sorted(set(self.names) - set(topics) - {GROUPS_TOPIC})
 
     def choose(self, topics: Iterable[str], *, again: bool = False) -> list[str]:
-        """Choose topics; Refused if a name doesn't exist or is Kafka's own, or if nothing is chosen.
+        """Choose topics. Refused if a name does not exist or is internal to Kafka, or if no topic matches.
 
-        `again`: some names may not exist any more.
+        `again`: a later round, in which names may no longer exist.
         """
         if own := sorted(OWN_TOPICS.intersection(self.names) - {GROUPS_TOPIC}):
             raise Refused(
@@ -73,7 +73,7 @@ class TopicSelection:
         return left
 
     def unmatched(self, topics: Collection[str], searched: str = "the cluster") -> list[Skipped]:
-        """Return the parts of the pattern that match none of the topics that it may choose."""
+        """Return the parts of the pattern that match no topic."""
         if self.pattern is None:
             return []
         chosen = [name for name in topics if matches(self.pattern, name)]
@@ -82,7 +82,7 @@ class TopicSelection:
         return [Skipped(f"topics {part}", reason, "pattern-matches-nothing") for part in parts]
 
     def idle_exclusion(self, topics: Collection[str]) -> str:
-        """Return a sentence if the pattern of excluded topics matches none of these; else an empty one."""
+        """Return a sentence if the pattern of excluded topics matches no topic; else an empty string."""
         if self.exclude is None or any(map(self.exclude.fullmatch, topics)):
             return ""
         message = f"--exclude-topics-pattern {self.exclude.pattern} matches no topic, so it excludes nothing."
@@ -91,7 +91,7 @@ class TopicSelection:
 
 @dataclass(frozen=True)
 class GroupSelection:
-    """The groups to back up: all but our own, or those whose whole name matches."""
+    """The groups to back up: those whose whole names match, but not Aqueduct's own."""
 
     pattern: Pattern | None = None
     exclude: tuple[str, ...] = ()
@@ -102,17 +102,17 @@ class GroupSelection:
         return f"No whole group name matches {pattern}. Correct --groups-pattern."
 
     def absent(self, groups: Iterable[str]) -> list[str]:
-        """Return the excluded groups that don't exist."""
+        """Return the excluded groups that do not exist."""
         return sorted(set(self.exclude) - set(groups))
 
     def unmatched(self, chosen: Collection[str], searched: str = "the cluster") -> list[Skipped]:
         """Return the parts of the pattern that match none of the chosen groups."""
         parts = unmatched_parts(self.pattern.pattern, chosen) if self.pattern else []
-        reason = f"it matches no whole name of a client's group of {searched}"
+        reason = f"it matches no whole name of a consumer group of {searched}"
         return [Skipped(f"groups {part}", reason, "pattern-matches-nothing") for part in parts]
 
     def choose(self, groups: Iterable[str], *, again: bool = False) -> list[str]:
-        """Choose groups; Refused if groups were asked for and none exists, unless `again`."""
+        """Choose groups. Refused if a pattern was passed and no group matches, unless `again`."""
         chosen = [
             name
             for name in sorted(groups)

@@ -1,4 +1,4 @@
-"""The contents of a cluster besides its records: topics and their ends, groups, ACLs, quotas."""
+"""A survey of the cluster, without its records: topics and log ends, groups, ACLs, quotas."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,12 +44,12 @@ class Surveyed:
     groups_ahead: tuple[GroupAhead, ...]
     left_out: LeftOut
     share_groups: tuple[StoredGroup, ...] = ()
-    notes: tuple[str, ...] = ()  # sentences on options that have no effect
+    notes: tuple[str, ...] = ()  # sentences about options that have no effect
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Topics:
-    """The topics that the order selects, as the cluster has them."""
+    """The topics that the order selects, with their state in the cluster."""
 
     all: Mapping[str, Topic]
     chosen: Sequence[str]
@@ -74,18 +74,19 @@ class _Groups:
 
 @dataclass(frozen=True, kw_only=True)
 class _Logs:
-    """The offsets at which logs start and end."""
+    """The start and end offsets of logs."""
 
     starts: Mapping[TopicPartition, int]
     stable_ends: Mapping[TopicPartition, StableEnd]
     ends: Mapping[TopicPartition, int]
-    epoch_ends: Mapping[TopicPartition, int]  # of the epochs under which the parent backed them up
+    epoch_ends: Mapping[TopicPartition, int]  # of the epochs under which the parent was read
 
 
 def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
-    """Ask the cluster, also whether its logs are still those of the parent.
+    """Survey the cluster, and find out whether its logs are still those of the parent.
 
-    Groups before the ends: no group is ahead of what is read, unless it read what is not stable yet.
+    Group offsets are read before the log ends. So no group is ahead of the records that are read, unless it
+    reads uncommitted records.
     """
     with connect(order.end, CLIENT) as client:
         topics = _topics(client, order)
@@ -138,7 +139,7 @@ def _groups(client: Client, order: BackupOrder) -> _Groups:
 
 
 def _logs(client: Client, topics: _Topics, parent: Manifest | None) -> _Logs:
-    """Ask for the starts last: what was deleted after the ends were read is then known."""
+    """Read the log starts last, to know what was deleted after the ends were read."""
     partitions = topics.partitions
     ends = offsets.ends(client, partitions, "read_uncommitted")
     stable_ends = offsets.stable_ends(client, partitions)
@@ -155,12 +156,12 @@ def _source(topics: _Topics, name: str, logs: _Logs) -> Source:
     return Source(
         name=name,
         topic_id=str(topic.id),
-        # Of its partitions the least: more than that none can promise.
+        # The lowest of its partitions, because all of them must have that many.
         replication_factor=min(len(partition.replicas) for partition in topic.partitions),
         compacted="compact" in topics.policies[name].split(","),
         settings=topics.settings[name],
         starts=tuple(logs.starts[partition] for partition in partitions),
-        # What was deleted after the end was read isn't a record of this run.
+        # Records deleted after the end was read do not belong to this run.
         ends=tuple(
             max(logs.stable_ends[partition].offset, logs.starts[partition]) for partition in partitions
         ),
@@ -182,7 +183,7 @@ def _open_transactions(topics: _Topics, logs: _Logs) -> tuple[OpenTransaction, .
 
 
 def _ahead(chosen_groups: _Groups, logs: _Logs) -> tuple[GroupAhead, ...]:
-    """List the groups that have read records that are not stable yet."""
+    """List the groups that have read beyond the last stable offset."""
     return tuple(
         GroupAhead(name, *partition, offset, logs.stable_ends[partition].offset)
         for name, of_group in {**chosen_groups.committed, **chosen_groups.shared}.items()
@@ -192,17 +193,17 @@ def _ahead(chosen_groups: _Groups, logs: _Logs) -> tuple[GroupAhead, ...]:
 
 
 def _idle_options(order: BackupOrder, topics: _Topics, chosen_groups: _Groups) -> tuple[str, ...]:
-    """Return sentences on options that have no effect."""
+    """Return sentences about options that have no effect."""
     notes = [order.topics.idle_exclusion(topics.all)]
     if absent := order.groups.absent(chosen_groups.listed):
-        message = f"--exclude-groups: the cluster has no group {some(absent)}, so nothing is excluded by it."
+        message = f"--exclude-groups: the cluster has no group {some(absent)}, so this name has no effect."
         notes.append(labelled("group-unknown", message))
     return tuple(filter(None, notes))
 
 
 def gone(order: BackupOrder, topics: Collection[str], chosen_groups: Sequence[str]) -> LeftOut:
-    """List what the order asks for and the cluster does not have. A first run without any is refused."""
-    reason = "the cluster has no such topic any more; what was backed up of it stays"
+    """List the selected items that the cluster no longer has. A first run without any of them is refused."""
+    reason = "the topic no longer exists in the cluster; its backed-up records stay in the store"
     skipped = [Skipped(f"topic {name}", reason, "topic-unknown") for name in order.topics.absent(topics)]
     skipped += order.topics.unmatched(topics)
     if order.groups.pattern and not chosen_groups:
@@ -213,7 +214,7 @@ def gone(order: BackupOrder, topics: Collection[str], chosen_groups: Sequence[st
 
 
 def _by_type(listed: Mapping[str, ConsumerGroup], names: Iterable[str]) -> dict[str, list[str]]:
-    """Return the groups by their type."""
+    """Return the groups by their types."""
     by_type: dict[str, list[str]] = {}
     for name in names:
         by_type.setdefault(listed[name].protocol, []).append(name)
@@ -221,17 +222,17 @@ def _by_type(listed: Mapping[str, ConsumerGroup], names: Iterable[str]) -> dict[
 
 
 def _unlisted(client: Client) -> LeftOut:
-    """List the groups that no broker lists, by the partitions of `__consumer_offsets` that have no leader."""
+    """List the groups that no broker lists, as partitions of `__consumer_offsets` without a leader."""
     try:
         leaderless = groups.unlisted(client)
     except TopicAuthorizationFailedError:
-        reason = f"the client may not describe {GROUPS}, so it does not see whether brokers list all groups"
+        reason = f"the client may not describe {GROUPS}, so it cannot check whether brokers list all groups"
         return (Skipped("groups without a coordinator", reason, "groups-unlisted"),)
     return tuple(
         Skipped(
             f"groups of {partition}",
-            "it has no leader, so no broker lists them. Start its brokers (`aqueduct doctor cluster` lists "
-            "them), and back up again",
+            "it has no leader, so no broker lists its groups. Start its brokers, which `aqueduct doctor "
+            "cluster` lists, and back up again",
             "groups-unlisted",
         )
         for partition in leaderless
@@ -242,7 +243,7 @@ def _unanswered(errors: Mapping[str, KafkaError]) -> LeftOut:
     return tuple(
         Skipped(
             f"group {name}",
-            f"its coordinator does not tell its offsets ({str(error).rstrip('.')})",
+            f"its coordinator did not return its offsets ({str(error).rstrip('.')})",
             "group-coordinator-unavailable",
         )
         for name, error in sorted(errors.items())
@@ -252,13 +253,13 @@ def _unanswered(errors: Mapping[str, KafkaError]) -> LeftOut:
 def _share_positions(
     client: Client, names: Sequence[str], unanswered: dict[str, KafkaError]
 ) -> tuple[dict[str, CommittedOffsets], LeftOut]:
-    """Return the next offset that each share group has not completed; and what could not be read of them."""
+    """Return the first unacknowledged offset of each share group, and the items that could not be read."""
     described = share_groups.start_offsets(client, names, unanswered)
     left_out: LeftOut = ()
     try:
         positions = share_groups.positions(client, described)
     except share_groups.StateUnreadable as error:
-        reason = f"{error}; after a restore their consumers receive again what they had acknowledged since"
+        reason = f"{error}; after a restore, their consumers receive acknowledged records again"
         subject = f"acknowledgements of {count(len(names), 'share group')}"
         left_out = (Skipped(subject, reason, "share-group-state-unreadable"),)
         positions = {
@@ -271,12 +272,12 @@ def _share_positions(
 
 
 def _unknown(of_type: Mapping[str, Sequence[str]], committed: Mapping[str, CommittedOffsets]) -> LeftOut:
-    """List the groups whose type may have more than committed offsets."""
+    """List the groups whose type may store more than committed offsets."""
     return tuple(
         Skipped(
             f"group {name}",
             f"its type, {kind}, is not supported: "
-            f"{'only its committed offsets were' if committed.get(name) else 'nothing of it was'} backed up",
+            f"{'only its committed offsets were' if committed.get(name) else 'no data of it was'} backed up",
             "group-type-unsupported",
         )
         for kind, names in of_type.items()
@@ -306,7 +307,7 @@ def _rights(client: Client) -> tuple[tuple[Acl, ...], tuple[Quota, ...], LeftOut
     try:
         acls = tuple(sorted(list_acls(client)))
     except SecurityDisabledError:
-        pass  # a cluster without an authorizer has none
+        pass  # a cluster without an authorizer has no ACLs
     except ClusterAuthorizationFailedError:
         left_out.append(Skipped("ACLs", "the client may not describe the cluster", "cluster-describe-denied"))
     try:

@@ -1,7 +1,7 @@
-"""Reads the objects of a snapshot and says which are not what its manifest says.
+"""Reads the objects of a snapshot, and compares them with its manifest.
 
-The driver cuts the segments into shares; each task reads those of one. Restore does the same before it
-writes, but only hashes.
+The driver divides the segments into shares, one for each task. A restore does the same before it writes, but
+compares only digests.
 """
 
 import time
@@ -34,11 +34,11 @@ from aqueduct.work.workers import Workers
 if TYPE_CHECKING:
     from aqueduct.common.keys import ReceiverKey
 
-SHARE_BYTES = 64 << 20  # of a task, as they are stored: half a second of work
+SHARE_BYTES = 64 << 20  # of a task, as stored: half a second of work
 SHARE_SEGMENTS = 2_000
 SMALL_BYTES = 1 << 20  # of objects up to this size
-READERS = 8  # ... so many are read at once: to ask the store takes longer than to read them
-BATCHES = 200  # whose bytes are in memory at once
+READERS = 8  # ... this many are read at the same time, because requests take longer than the transfer
+BATCHES = 200  # in memory at the same time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ def verify(
     at_least: int | None = None,
     bytes_per_second: int | None = None,
 ) -> Verification:
-    """Check every instance of every topic of the snapshot of that number, or the newest."""
+    """Check every instance of every topic in the snapshot with this number, or in the newest one."""
     began = time.monotonic()
     objects = open_store(store)
     keys = Keyring(objects, private_keys)
@@ -74,7 +74,7 @@ def verify(
     faults = verify_segments(store, every, workers, whole=True, bytes_per_second=bytes_per_second)
     if faults:
         check_not_removed(objects, snapshot.manifest.number)
-        # The store may have removed some meanwhile, whose time had come.
+        # Lifecycle rules may have deleted some objects since the check began.
         snapshot = catalog.retained(snapshot)
         retained = {segment for of_partition in snapshot.segments.values() for segment in of_partition}
         faults = [fault for fault in faults if fault.segment in retained]
@@ -91,12 +91,12 @@ def verify_segments(
     whole: bool,
     bytes_per_second: int | None = None,
 ) -> list[Fault]:
-    """Return the faults of these segments' objects, in their order; Failed if the store can't be read.
+    """Return the faults of these segments' objects, in their order; Failed if the store cannot be read.
 
-    Missing objects, sizes and SHA-256; and if `whole`, also every batch's CRC, and whether manifest and
-    index agree with the batches.
+    The check covers missing objects, sizes and SHA-256. With `whole`, it also covers the CRC of each batch,
+    and compares the batches with manifest and index.
     """
-    with_objects = [segment for segment in every if segment.records]  # others have no object
+    with_objects = [segment for segment in every if segment.records]  # the others have no objects
     stored = sum(_size(segment) for segment in with_objects)
     note(f"Reading {count(len(with_objects), 'segment')}, {stored / 1e6:,.1f} MB.")
     parts = [*in_lists(with_objects, SHARE_BYTES, _size, most=SHARE_SEGMENTS)]
@@ -162,17 +162,20 @@ def _faults(objects: Objects, segment: Segment, *, whole: bool) -> Iterator[Faul
         problem = error
     if problem:
         reason = str(problem).rstrip(".")
-        yield Fault(segment, segment.path, f"{objects.url}/{segment.path} was written wrongly: {reason}.")
+        yield Fault(segment, segment.path, f"{objects.url}/{segment.path} is not a valid segment: {reason}.")
 
 
 def _fault(objects: Objects, segment: Segment, path: str, error: Failed) -> Fault:
-    if objects.head(names.STORE) is None:  # Failed too, if it is the store that is wrong, not the object
-        raise Failed("backup-missing", f"{objects.url} isn't a store any more: {names.STORE} is gone.")
+    if objects.head(names.STORE) is None:  # or Failed: then the whole store has a fault, not the object
+        raise Failed(
+            "backup-missing",
+            f"{objects.url} is no longer a store: {names.STORE} was deleted. Restore it from a copy.",
+        )
     return Fault(segment, path, str(error), error.id)
 
 
 def _described(segment: Segment, stored: memoryview, most: int) -> Index:
-    """Build the index from the batches themselves, at most so many, and check their CRCs."""
+    """Build the index from the batches themselves, at most `most` of them, and check their CRCs."""
     batches = islice(segments.batches(segment, stored), most)
     return Index.joined(Index.of(some) for some in iter(lambda: list(islice(batches, BATCHES)), []))
 

@@ -1,5 +1,5 @@
-"""Drills: a snapshot is restored into a scratch cluster, and it is looked at what came back.
+"""Drills: restore a snapshot into a scratch cluster, and check the result.
 
-`scratch` refuses a cluster that isn't one, `consume` reads as a user would, `live` compares with the cluster
-that was backed up, `run` does all that by restore and reconcile, `outcome` judges it, `report` tells it.
+`scratch` refuses other clusters, `consume` reads as an application does, `live` compares with the live
+cluster. `run` calls these, the restore and the comparison with the store; `report` prints the `outcome`.
 """

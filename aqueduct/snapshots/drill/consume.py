@@ -1,4 +1,4 @@
-"""One record, consumed as an application would: by a group that was restored, from where it stands."""
+"""Consumes one record as an application does: in a restored group, from its committed offset."""
 
 import time
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from aqueduct.mirror.reconcile.stored import StoredEnd
 from aqueduct.snapshots.drill.outcome import Consumed
 from aqueduct.snapshots.restore.outcome import RestoreOutcome
 
-GROUP = "aqueduct-drill"  # of a reader who begins at the beginning
-SECONDS = 60  # in which a record must come: a group forms, and what is fetched is there already
+GROUP = "aqueduct-drill"  # of a consumer that reads from the beginning
+SECONDS = 60  # maximum wait for a record, most of it for the group to form
 
 
 def consume(scratch: End, store: StoredEnd, restored: RestoreOutcome) -> Consumed | None:
-    """Consume a record; None where nobody could: there is none."""
+    """Consume a record. None if no restored topic has records."""
     for group, partition, offset in _readers(store, restored):
         expected = _next(store, partition, offset)
         if expected is not None:
@@ -39,11 +39,11 @@ def consume(scratch: End, store: StoredEnd, restored: RestoreOutcome) -> Consume
 
 
 def _readers(store: StoredEnd, restored: RestoreOutcome) -> Iterator[tuple[str, TopicPartition, int]]:
-    """Yield a group of the snapshot, a place and its offset there in the store: most likely ones first.
+    """Yield groups of the snapshot with a partition and the offset in the store, the most likely ones first.
 
-    Then, without a group, each partition that was restored and has records.
+    Then yield each restored partition that has records, without a group.
     """
-    # A share group does not take a consumer for a member.
+    # A consumer cannot join a share group.
     moves = (move for move in restored.moves if not move.share)
     for move in sorted(moves, key=lambda move: (bool(move.note), move.group, move.topic_partition)):
         yield move.group, move.topic_partition, move.old
@@ -52,7 +52,7 @@ def _readers(store: StoredEnd, restored: RestoreOutcome) -> Iterator[tuple[str, 
 
 
 def _next(store: StoredEnd, partition: TopicPartition, offset: int) -> RecordColumns | None:
-    """Return the store's first record from that offset on."""
+    """Return the first record in the store at or after this offset."""
     covered, segments = store.partitions[partition]
     for segment in segments:
         start = max(offset, segment.start)
@@ -71,7 +71,7 @@ def _next(store: StoredEnd, partition: TopicPartition, offset: int) -> RecordCol
 
 
 def _consume(scratch: End, group: str, partition: TopicPartition) -> Message | None:
-    """Return the first record that the group gets of a partition; commit it, as applications do."""
+    """Return the first record of a partition that the group receives, and commit its offset."""
     consumer = Consumer(
         {
             "client.id": "aqueduct-drill",
@@ -98,7 +98,8 @@ def _consume(scratch: End, group: str, partition: TopicPartition) -> Message | N
         reason = error.args[0].str()
         raise Failed(
             "drill-group-not-consuming",
-            f"Group {group} cannot consume {partition} of the scratch cluster: {reason}.",
+            f"Group {group} cannot consume {partition} of the scratch cluster: {reason}. Check the logs of "
+            "its brokers.",
         ) from None
     finally:
         consumer.close()

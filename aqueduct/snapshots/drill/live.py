@@ -1,4 +1,4 @@
-"""The snapshot against the cluster that it was made of, at the offsets that both have."""
+"""Compares a snapshot with the live cluster, at the offsets that both have."""
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
@@ -21,13 +21,13 @@ from aqueduct.work.workers import Workers
 
 CLIENT = "aqueduct-drill"
 IN_LIVE = "in the comparison with the live cluster"
-TRIES = 3  # while retention deletes what is being read
+TRIES = 3  # if retention deletes records while they are read
 
 
 def compare(
     live: End, store: StoredEnd, snapshot: Snapshot, topics: Iterable[str], workers: Workers
 ) -> ComparedLive:
-    """Compare topics; those that are others by now, or of another cluster, are left out, with why."""
+    """Compare topics. Topics that were re-created, and topics of another cluster, are skipped items."""
     flow = ComparedFlow(live, (store,))
     names, compacted, left_out = _same_topics(live, snapshot, topics)
     partitions = reader.known_partitions(live, names, reader.partitions(live)) if names else {}
@@ -55,7 +55,7 @@ def compare(
         )
         for partition in moving
     )
-    kept = tuple(verdict for verdict in verdicts if not _thinner(verdict, compacted))
+    kept = tuple(verdict for verdict in verdicts if not _is_explained_by_compaction(verdict, compacted))
     recreated = {skipped.what.partition(" ")[0] for skipped in left_out}
     gone = tuple(sorted({*topics} - names - recreated)) if names else ()
     return ComparedLive(
@@ -69,22 +69,25 @@ def compare(
 
 
 def _same_topics(live: End, snapshot: Snapshot, topics: Iterable[str]) -> tuple[set[str], set[str], LeftOut]:
-    """Return the topics whose offsets mean the same in both, which are compacted, and why others' do not."""
+    """Return the topics with the same offsets in both, the compacted ones, and the skipped items."""
     with connect(live, CLIENT) as client:
         cluster, live_topics = cluster_id(client), client.topics()
         policies = setting_if_there(client, snapshot.topics.keys() & live_topics.keys(), "cleanup.policy")
     names = sorted(topics)
     if cluster != snapshot.manifest.cluster:
-        reason = f"its cluster is {cluster}, and that of the snapshot was {snapshot.manifest.cluster}"
+        reason = f"the live cluster is {cluster}, but the snapshot is of cluster {snapshot.manifest.cluster}"
         return set(), set(), (Skipped(f"everything {IN_LIVE}", reason, "live-cluster-differs"),)
     ids = {name: snapshot.topics[name].topic_id for name in names if name in live_topics}
     others = [name for name, topic_id in ids.items() if str(live_topics[name].id) != topic_id]
-    left_out = [Skipped(f"{name} {IN_LIVE}", "it was recreated since", "topic-recreated") for name in others]
+    left_out = [
+        Skipped(f"{name} {IN_LIVE}", "it was re-created since the backup", "topic-recreated")
+        for name in others
+    ]
     if names and not ids:  # a deleted topic is no fault; if none is visible, rights may be missing
-        reason = "the live cluster has none of the topics that its client may describe"
+        reason = "the client may describe none of these topics in the live cluster"
         left_out.append(Skipped(f"everything {IN_LIVE}", reason, "live-topics-not-visible"))
     same = ids.keys() - set(others)
-    # It may have become so since, and then has fewer records than it had.
+    # A topic may have become compacted since the backup, and then has fewer records.
     compacted = {
         name for name in same if "compact" in policies.get(name, "") or snapshot.topics[name].compacted
     }
@@ -98,11 +101,11 @@ def _compare(
     compacted: Set[str],
     workers: Workers,
 ) -> tuple[list[Verdict], list[TopicPartition]]:
-    """Return verdicts on what both ends have, and partitions whose beginning always went meanwhile."""
+    """Return the verdicts, and the partitions whose start advanced in every attempt."""
     verdicts: list[Verdict] = []
     for _ in range(TRIES):
         both = (
-            _common(live_range, store.partitions[partition][0])
+            _common_lane(live_range, store.partitions[partition][0])
             for partition, live_range in live_ranges.items()
         )
         lanes = [lane for lane in both if lane]
@@ -110,7 +113,9 @@ def _compare(
             return verdicts, []
         compared = reconcile.compare(flow, lanes, workers)
         unequal = [
-            _place(verdict) for verdict in compared if not verdict.equal and not _thinner(verdict, compacted)
+            _partition_of(verdict)
+            for verdict in compared
+            if not verdict.equal and not _is_explained_by_compaction(verdict, compacted)
         ]
         now = reconcile.ranges(flow.target, unequal) if unequal else {}
         moved = {
@@ -118,7 +123,7 @@ def _compare(
             for partition, live_range in now.items()
             if live_range.start > live_ranges[partition].start
         }
-        verdicts += (verdict for verdict in compared if _place(verdict) not in moved)
+        verdicts += (verdict for verdict in compared if _partition_of(verdict) not in moved)
         live_ranges = {
             partition: replace(live_ranges[partition], start=live_range.start)
             for partition, live_range in moved.items()
@@ -126,11 +131,11 @@ def _compare(
     return verdicts, sorted(live_ranges)
 
 
-def _place(verdict: Verdict) -> TopicPartition:
+def _partition_of(verdict: Verdict) -> TopicPartition:
     return TopicPartition(verdict.lane.topic, verdict.lane.partition)
 
 
-def _common(live_range: Range, covered: Range) -> ComparedLane | None:
+def _common_lane(live_range: Range, covered: Range) -> ComparedLane | None:
     start, stop = max(live_range.start, covered.start), min(live_range.stop, covered.stop)
     if start >= stop:
         return None
@@ -138,8 +143,8 @@ def _common(live_range: Range, covered: Range) -> ComparedLane | None:
     return ComparedLane(covered.topic, covered.partition, (both, both))
 
 
-def _thinner(verdict: Verdict, compacted: Set[str]) -> bool:
-    """Tell whether compaction explains the difference: the live cluster lacks records, and has no others."""
+def _is_explained_by_compaction(verdict: Verdict, compacted: Set[str]) -> bool:
+    """Return whether compaction explains the difference: the live cluster only lacks records."""
     difference = verdict.difference
     return (
         verdict.lane.topic in compacted

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DrillOrder:
-    """A store, the scratch cluster that it is restored into, and the live one that it is compared with."""
+    """The request for a drill: a store, a scratch cluster, and optionally the live cluster."""
 
     scratch: End
     store: str  # URL
@@ -23,5 +23,5 @@ class DrillOrder:
     at_least: int | None = None
     trust: Trust = EVERYBODY
     private_keys: "tuple[ReceiverKey, ...]" = ()
-    start_seconds: float = 0.0  # that the start of the scratch cluster has taken so far
-    answer_seconds: float = 30  # in which it must answer
+    start_seconds: float = 0.0  # how long the start of the scratch cluster has taken so far
+    answer_seconds: float = 30  # maximum wait for an answer of the scratch cluster

@@ -1,4 +1,4 @@
-"""The report of a drill: a page for people, and JSON for programs."""
+"""The report of a drill, as text and as JSON."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from aqueduct.mirror.reconcile import report as reconcile
 from aqueduct.snapshots.drill.outcome import LIVE, RECOVERY, Compared, Consumed, DrillOutcome
 from aqueduct.snapshots.restore import report as restore
 
-LINES = 20  # about one kind of thing
+LINES = 20  # of the same kind
 
 
 def text(outcome: DrillOutcome) -> str:
@@ -25,13 +25,13 @@ def _lines(outcome: DrillOutcome) -> Iterator[str]:
         f"{outcome.bytes / 1e6:,.1f} MB restored."
     )
     yield from _table(outcome)
-    if others := _not_asked(outcome):
-        yield f"{count(others, 'topic')} of the snapshot not asked for."
+    if others := _count_unselected(outcome):
+        yield f"{count(others, 'topic')} of the snapshot not selected."
     if outcome.restored.plan.skipped:
         yield f"{count(len(outcome.restored.plan.skipped), 'topic')} without a complete instance."
     if gaps := [gap for gap in outcome.restored.plan.gaps if gap.expired is None]:
         lost = sum(gap.stop - gap.start for gap in gaps)
-        yield f"{count(lost, 'offset')} had been deleted before they were backed up."
+        yield f"{count(lost, 'offset')} deleted before they were backed up."
     yield from _differences(outcome.compared, "The scratch cluster and the store")
     yield _consumed(outcome.consumed)
     if outcome.live:
@@ -40,15 +40,15 @@ def _lines(outcome: DrillOutcome) -> Iterator[str]:
         )
         if outcome.live.thinned:
             yield (
-                f"{count(outcome.live.thinned, 'partition')} of compacted topics: the live cluster has fewer "
-                "records by now, and no others."
+                f"{count(outcome.live.thinned, 'partition')} of compacted topics: the live cluster lacks "
+                "records of the snapshot because of compaction. Its other records are equal."
             )
         if outcome.live.gone:
             gone = outcome.live.gone
-            yield f"{count(len(gone), 'topic')} not in the live cluster any more: {some(gone)}."
+            yield f"{count(len(gone), 'topic')} no longer in the live cluster: {some(gone)}."
         yield from _first([f"Truncated: {partition}." for partition in outcome.live.cut])
         behind = sum(outcome.live.behind.values())
-        yield f"A loss now would take {count(behind, 'offset')} that the live cluster has after the snapshot."
+        yield f"The live cluster has {count(behind, 'offset')} after the snapshot: a loss would destroy them."
     yield from _first([f"Skipped: {skipped}." for skipped in outcome.left_out])
     yield from _recovery(outcome)
     yield _verdict(outcome)
@@ -67,7 +67,7 @@ def _table(outcome: DrillOutcome) -> Iterator[str]:
             f"{short:<{width}}  {records[name]:>12,}  {timestamps.text(time) if time is not None else 'none'}"
         )
     if len(outcome.newest) > LINES:
-        yield f"... and {len(outcome.newest) - LINES} more; --report has all."
+        yield f"... and {len(outcome.newest) - LINES} more topics. To list all, pass --report FILE."
 
 
 def _differences(compared: Compared, which: str) -> Iterator[str]:
@@ -80,26 +80,32 @@ def _differences(compared: Compared, which: str) -> Iterator[str]:
 def _first(lines: list[str]) -> Iterator[str]:
     yield from lines[:LINES]
     if len(lines) > LINES:
-        yield f"... and {len(lines) - LINES} more of that kind; --report has all."
+        yield f"... and {len(lines) - LINES} more such lines. To list all, pass --report FILE."
 
 
 def _consumed(consumed: Consumed | None) -> str:
     if consumed is None:
-        return "No record was consumed: there is none."
-    whose = f"Group {consumed.group}" if consumed.of_snapshot else f"A new group, {consumed.group},"
-    where = f"{consumed.topic}-{consumed.partition}"
+        return "No record was consumed, because no restored topic has records."
+    group = f"Group {consumed.group}" if consumed.of_snapshot else f"The new group {consumed.group}"
+    partition = f"{consumed.topic}-{consumed.partition}"
     if consumed.offset is None:
-        return f"{whose} was given no record of {where}; the store's {consumed.stored_offset} should come."
-    which = f"the store's offset {consumed.stored_offset}, here {consumed.offset}"
-    return f"{whose} was given {'its very next' if consumed.right else 'ANOTHER'} record of {where}: {which}."
+        return (
+            f"{group} received no record of {partition}; the record at offset {consumed.stored_offset} of "
+            "the store was expected."
+        )
+    expected = f"offset {consumed.stored_offset} in the store"
+    received = f"offset {consumed.offset} in the scratch cluster"
+    if consumed.right:
+        return f"{group} received the expected record of {partition}: {expected}, {received}."
+    return f"{group} received AN UNEXPECTED RECORD of {partition}: {received}. Expected was {expected}."
 
 
 def _recovery(outcome: DrillOutcome) -> Iterator[str]:
     phases = ", ".join(f"{phase} {outcome.seconds.get(phase, 0.0):.1f} s" for phase in RECOVERY)
     yield f"Recovery took {outcome.recovery_seconds:.1f} s (RTO): {phases}."
     age = outcome.newest_age
-    newest = "There is no record" if age is None else f"The newest record was {_age(age)} old"
-    yield f"{newest} (RPO), the snapshot {_age(outcome.snapshot_age)}."
+    newest = "No record was restored" if age is None else f"The newest record was {_age(age)} old"
+    yield f"{newest} (RPO); the snapshot was {_age(outcome.snapshot_age)} old."
 
 
 def _age(seconds: float) -> str:
@@ -110,19 +116,22 @@ def _age(seconds: float) -> str:
 
 def _verdict(outcome: DrillOutcome) -> str:
     return {
-        ExitCode.DONE: "The drill was good.",
-        ExitCode.INCOMPLETE: "What was restored is right; above is what was left out or unlike the live one.",
-        ExitCode.FAILED: "THE DRILL FAILED: what came back is not what the store has.",
+        ExitCode.DONE: "The drill succeeded.",
+        ExitCode.INCOMPLETE: (
+            "The restored data is equal to the store. The lines above list skipped items or differences from "
+            "the live cluster."
+        ),
+        ExitCode.FAILED: "THE DRILL FAILED: the restored data differs from the store.",
     }[outcome.exit_code]
 
 
-def _not_asked(outcome: DrillOutcome) -> int:
+def _count_unselected(outcome: DrillOutcome) -> int:
     plan = outcome.restored.plan
     return len(outcome.snapshot.topics) - len(plan.topics) - len(plan.skipped)
 
 
 def report(outcome: DrillOutcome) -> dict[str, Any]:
-    """Return DESIGN's report, as the restore's, with what was found."""
+    """Return the JSON report: the fields of a restore's report, and the results of the drill."""
     live = outcome.live
     consumed = outcome.consumed
     return {
@@ -139,7 +148,7 @@ def report(outcome: DrillOutcome) -> dict[str, Any]:
         "seconds": {phase: outcome.seconds.get(phase, 0.0) for phase in (*RECOVERY, LIVE)},
         "records": outcome.records,
         "bytes": outcome.bytes,
-        "topics_not_asked_for": _not_asked(outcome),
+        "topics_not_asked_for": _count_unselected(outcome),
         "reconciled": _compared(outcome.compared),
         "consumed": consumed
         and {

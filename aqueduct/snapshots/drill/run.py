@@ -1,6 +1,6 @@
-"""Drills a restore: into a scratch cluster that is empty, by the restore itself, and looks at what came back.
+"""Runs a drill: restores into an empty scratch cluster, as `aqueduct restore` does, and checks the result.
 
-The live cluster is only read. The scratch cluster is left as it is: who started it stops and wipes it.
+The live cluster is only read. The caller stops and wipes the scratch cluster.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ CLIENT = "aqueduct-drill"
 
 
 def drill(order: DrillOrder, workers: Workers, phases: Phases) -> DrillOutcome:
-    """Drill a restore. Refused before anything is written; Failed where it can't be restored."""
+    """Run a drill. Refused before anything is written; Failed if the snapshot cannot be restored."""
     began = timestamps.now()
     phases.seconds["start"] = order.start_seconds
     objects = open_store(order.store)
@@ -80,7 +80,7 @@ def drill(order: DrillOrder, workers: Workers, phases: Phases) -> DrillOutcome:
 
 
 def _restore(order: DrillOrder, snapshot: Snapshot, chosen: list[str]) -> RestoreOrder:
-    """Return the order of a restore as after a loss: with settings, groups, ACLs and quotas."""
+    """Return the order of a restore after a disaster: with settings, groups, ACLs and quotas."""
     whole = len(chosen) == len(snapshot.topics)
     return RestoreOrder(
         end=replace(order.scratch, role="target"),
@@ -95,7 +95,7 @@ def _restore(order: DrillOrder, snapshot: Snapshot, chosen: list[str]) -> Restor
 
 
 def newest(plan: RestorePlan) -> Mapping[str, int | None]:
-    """Return the time of each topic's newest record, as its batches' headers tell; None: it has no record."""
+    """Return the timestamp of each topic's newest record, from batch headers; None without records."""
     return {
         name: max(
             (

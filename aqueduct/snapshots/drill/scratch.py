@@ -1,4 +1,4 @@
-"""The scratch cluster: one that says that it is, has nothing yet, and isn't the one that was backed up."""
+"""Checks that a cluster is a scratch cluster: marked, empty, and not the one that was backed up."""
 
 from kafka.protocol.metadata import MetadataRequest
 
@@ -9,11 +9,11 @@ from aqueduct.kafka.admin.asking import answer
 from aqueduct.kafka.admin.cluster import cluster_id
 from aqueduct.kafka.client import Client
 
-RACK = "aqueduct-drill"  # broker.rack of each of its brokers: no cluster has it by chance
+RACK = "aqueduct-drill"  # broker.rack of each broker; other clusters do not have it by chance
 
 
 def check(client: Client, backed_up: str) -> None:
-    """Check the cluster; Refused unless all of it is scratch, and empty."""
+    """Check the cluster; Refused unless all its brokers are marked and it has no topics."""
     servers = client.end.bootstrap_servers
     metadata = answer(client, MetadataRequest(topics=[]))
     others = sorted(broker.node_id for broker in metadata.brokers if broker.rack != RACK)

@@ -1,1 +1,1 @@
-"""Export: the records of a snapshot as files of Parquet or Avro, for those who have no Kafka."""
+"""Exports: write the records of a snapshot to Parquet or Avro files, which are read without Kafka."""

@@ -1,6 +1,7 @@
-"""Avro's object container files of Arrow's tables, a column at a time (Avro 1.12, "Object Container Files").
+"""Encoder of Arrow tables as Avro object container files (Avro 1.12, "Object Container Files").
 
-A column is encoded as an array of bytes, a piece for each row; Arrow joins the pieces of rows.
+Each column is encoded as an array with one byte string for each row. Arrow then joins the byte strings of a
+row.
 """
 
 import json
@@ -18,9 +19,9 @@ from aqueduct.kafka.batches import varints
 from aqueduct.kafka.batches.varints import Bytes, Numbers
 
 MAGIC = b"Obj\x01"
-CODEC = "snappy"  # which every reader knows, as it does deflate, a third as fast at its fastest
+CODEC = "snappy"  # supported by all readers, as deflate is, but three times as fast
 SYNC_BYTES = 16
-BLOCK_BYTES = 1 << 20  # unpacked, more or less
+BLOCK_BYTES = 1 << 20  # approximate size, uncompressed
 DECIMAL_BYTES = 16  # of decimal128
 RECORD = "Record"
 NULL, NOT_NULL = b"\x00", b"\x02"  # branches of a union with null
@@ -28,7 +29,7 @@ LOGICAL = {"ms": "timestamp-millis", "us": "timestamp-micros"}
 
 
 def header(schema: pa.Schema, sync: bytes) -> bytes:
-    """Return a file's beginning; `sync` is what stands behind each of its blocks."""
+    """Return the header of a file. `sync` is the marker that ends each block."""
     content = {
         "avro.schema": json.dumps(avro_schema(schema), separators=(",", ":")).encode(),
         "avro.codec": CODEC.encode(),
@@ -53,7 +54,7 @@ def blocks(table: pa.Table, sync: bytes) -> Iterator[bytes]:
 
 
 def avro_schema(schema: pa.Schema) -> dict[str, Any]:
-    """Return Avro's schema of these columns."""
+    """Return the Avro schema of these columns."""
     return {"type": "record", "name": RECORD, "fields": [_field(field, RECORD) for field in schema]}
 
 
@@ -62,7 +63,7 @@ def _field(field: pa.Field, within: str) -> dict[str, Any]:
 
 
 def _type(field: pa.Field, name: str) -> Any:
-    """Return the type of a field; types that must have a name get this one."""
+    """Return the type of a field. Avro types that require a name get this name."""
     value_type = _value_type(field.type, name)
     return ["null", value_type] if field.nullable else value_type
 
@@ -108,7 +109,7 @@ def _piece(values: pa.Array, field: pa.Field) -> pa.BinaryArray:
 
 
 def _value(values: pa.Array) -> pa.BinaryArray:
-    """Encode values; of those that are null anything comes."""
+    """Encode values. The bytes of null values have no meaning."""
     type_ = values.type
     if pa.types.is_list(type_):
         return _list(values)
@@ -121,7 +122,7 @@ def _value(values: pa.Array) -> pa.BinaryArray:
         kept = np.frombuffer(values.buffers()[1], np.uint8).reshape(-1, DECIMAL_BYTES)
         return _fixed(
             kept[values.offset : values.offset + len(values), ::-1]
-        )  # Avro's begins with the highest
+        )  # Avro begins with the most significant byte
     if pa.types.is_boolean(type_):
         return _fixed(values.fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint8))
     if pa.types.is_floating(type_):
@@ -134,12 +135,12 @@ def _value(values: pa.Array) -> pa.BinaryArray:
 
 
 def _list(values: pa.ListArray) -> pa.BinaryArray:
-    """Encode lists as one block of items, and the end."""
+    """Encode each list as one block of items and the end marker."""
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64)
     items = _piece(values.flatten(), values.type.value_field)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     joined = pc.binary_join(pa.ListArray.from_arrays(offsets, items), b"")
-    front = pc.if_else(pa.array(lengths > 0), _numbers(lengths), pa.scalar(b""))  # 0 is the end itself
+    front = pc.if_else(pa.array(lengths > 0), _numbers(lengths), pa.scalar(b""))  # 0 is the end marker
     return _joined([front, joined, pa.repeat(pa.scalar(_one(0)), len(values))])
 
 
@@ -148,7 +149,7 @@ def _joined(pieces: list[pa.BinaryArray]) -> pa.BinaryArray:
 
 
 def _numbers(numbers: Numbers) -> pa.BinaryArray:
-    """Encode whole numbers as Avro does, and Kafka, too."""
+    """Encode integers as zigzag varints, which Avro and Kafka both use."""
     zigzags = varints.zigzag(numbers)
     edges = np.concatenate([[0], np.cumsum(varints.sizes(zigzags))])
     content = np.zeros(edges[-1], np.uint8)
@@ -157,7 +158,7 @@ def _numbers(numbers: Numbers) -> pa.BinaryArray:
 
 
 def _fixed(values: Any) -> pa.BinaryArray:
-    """Encode values as they stand in an array, the first axis of which counts them."""
+    """Encode fixed-size values; the first axis of the array counts them."""
     width = values.itemsize * (values.shape[1] if values.ndim > 1 else 1)
     content = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
     return _binary(np.arange(len(values) + 1) * width, content)
@@ -169,7 +170,7 @@ def _binary(edges: Numbers, encoded: Bytes) -> pa.BinaryArray:
 
 
 def _offsets(values: pa.BinaryArray) -> Numbers:
-    """Return where in the array's data values begin, and where the last one ends."""
+    """Return the positions in the array's data where values begin, and the end of the last one."""
     whole = np.frombuffer(values.buffers()[1], np.int32) if values.buffers()[1] else np.zeros(1, np.int32)
     return whole[values.offset : values.offset + len(values) + 1].astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""Files out of rows: as many as there are, each of them whole in memory, packed, before it is written."""
+"""Builder of export files from rows. A complete, compressed file is in memory before it is written."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from pyarrow import parquet
 from aqueduct.snapshots.export import avro
 from aqueduct.snapshots.export.order import FileFormat
 
-FILE_BYTES = 64 << 20  # of a file at least, unless it is its partition's last
-GROUP_BYTES = 32 << 20  # of rows in memory, which become a row group
+FILE_BYTES = 64 << 20  # minimum size of a file, except for the last one of a partition
+GROUP_BYTES = 32 << 20  # of rows in memory before they become a row group
 
 
 @dataclass(frozen=True, kw_only=True)
 class MadeFile:
-    """A file that is not written yet."""
+    """A file that is complete in memory, and not yet written."""
 
     first: int  # offsets of its rows
     last: int
@@ -25,10 +25,10 @@ class MadeFile:
 
 
 class FileMaker:
-    """The maker of files of one kind of rows. `add` tables in order, then `end`."""
+    """The builder of files with the same columns. Call `add` for each table in order, then `end`."""
 
     def __init__(self, format_: FileFormat, schema: pa.Schema, offset: str, name: bytes) -> None:
-        """Keep what to make; `offset` is the column that has it, `name` tells these files from others."""
+        """Store the settings. `offset` is the column with offsets; `name` makes the Avro markers unique."""
         self._format = format_
         self._schema = schema
         self._offset = offset
@@ -36,7 +36,7 @@ class FileMaker:
         self._file: _File | None = None
 
     def add(self, table: pa.Table) -> Iterator[MadeFile]:
-        """Add rows; yield the file that is full."""
+        """Add rows; yield the file if it is now full."""
         if not table.num_rows:
             return
         offsets = table.column(self._offset)
@@ -51,7 +51,7 @@ class FileMaker:
             yield from self.end()
 
     def end(self) -> Iterator[MadeFile]:
-        """Yield the last file, if there are rows for it."""
+        """Yield the last file, if it has rows."""
         if self._file is not None:
             content = self._file.end()
             self._file = None
@@ -59,7 +59,7 @@ class FileMaker:
 
 
 def empty(format_: FileFormat, schema: pa.Schema, name: bytes) -> memoryview:
-    """Return a file without rows, which tells the columns all the same."""
+    """Return a file that has columns, but no rows."""
     return _KINDS[format_](schema, name[: avro.SYNC_BYTES]).end()
 
 

@@ -1,4 +1,4 @@
-"""Headers of records as an Arrow list of each."""
+"""Reader of record headers into an Arrow list for each record."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ RAW = pa.list_(
 
 @dataclass(frozen=True)
 class ReadHeaders:
-    lists: pa.ListArray  # of RAW; empty where there are too many
+    lists: pa.ListArray  # of RAW; empty for records with too many headers
     too_many: Mask
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FileFormat(StrEnum):
-    """A format of the files; also the ending of their names."""
+    """A format of export files; also the extension of their names."""
 
     PARQUET = "parquet"
     AVRO = "avro"
@@ -21,15 +21,15 @@ class FileFormat(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOrder:
-    """A store, and what of it goes where."""
+    """The request for an export: a store, the records to export, and the target folder."""
 
     store: str  # URL
     to: str  # URL
     format: FileFormat
-    request: Request  # its names are the same at both ends
-    tables: tuple[LandTable, ...] = ()  # topics that one of them takes have its columns
-    snapshot: int | None = None  # None: the newest, or that of the export that resumes
-    at_least: int | None = None  # an older snapshot is not to be exported
-    trust: Trust = EVERYBODY  # whose snapshots may be
-    private_keys: "tuple[ReceiverKey, ...]" = ()  # that open what is encrypted
+    request: Request  # without renamed topics
+    tables: tuple[LandTable, ...] = ()  # the topics of these tables get their columns
+    snapshot: int | None = None  # None: the newest, or the one of the export that resumes
+    at_least: int | None = None  # the oldest snapshot number that is accepted
+    trust: Trust = EVERYBODY  # the accepted signers of snapshots
+    private_keys: "tuple[ReceiverKey, ...]" = ()  # that decrypt the backup
     skip_verify: bool = False

@@ -9,11 +9,11 @@ from aqueduct.snapshots.restore.plan import RestorePlan
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOutcome:
-    url: str  # where it went
+    url: str  # the target folder
     plan: RestorePlan
     done: ExportDone
     tables: Mapping[str, str]  # name of the declared table by topic
-    before: bool  # an earlier run had ended it
-    written: int  # shares that this run wrote
+    before: bool  # whether an earlier run completed the export
+    written: int  # number of shares that this run wrote
     shares: int
     seconds: Mapping[str, float] = field(default_factory=dict)  # by phase

@@ -1,4 +1,4 @@
-"""The plan of an export: which segments become the files of which task, the same for the same request."""
+"""The plan of an export: it assigns segments to files and tasks, always the same for the same request."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from aqueduct.snapshots.export.order import ExportOrder, FileFormat
 from aqueduct.snapshots.restore.plan import RestorePlan
 from aqueduct.store.manifest import Segment
 
-PART_BYTES = 64 << 20  # of segments, unpacked, whose records go into files of their own
-SHARE_PARTS = 500  # small ones, of many partitions
+PART_BYTES = 64 << 20  # of segments, uncompressed, whose records go to files of their own
+SHARE_PARTS = 500  # at most, for many small partitions
 
 
 @dataclass(frozen=True)
 class ExportPart:
-    """Segments of a partition that follow each other."""
+    """Consecutive segments of a partition."""
 
     partition: TopicPartition
     segments: tuple[Segment, ...]
 
     @property
     def records(self) -> int:
-        """The most that can be exported; a window may leave fewer."""
+        """The maximum number of exported records; a time window can reduce it."""
         return sum(segment.records for segment in self.segments)
 
     @property
@@ -46,7 +46,7 @@ class ExportShare:
     window: Window
     number: int
     parts: tuple[ExportPart, ...]
-    tables: Mapping[str, LandTable]  # by topic; Kafka's own columns of others
+    tables: Mapping[str, LandTable]  # by topic; other topics get the columns of Spark's Kafka source
 
     @property
     def unpacked_bytes(self) -> int:
@@ -54,7 +54,7 @@ class ExportShare:
 
 
 def shares(order: ExportOrder, plan: RestorePlan, tables: Mapping[str, LandTable]) -> list[ExportShare]:
-    """Share out the work: the same shares for the same snapshot and request."""
+    """Divide the work into shares, always the same for the same snapshot and request."""
     part_lists = in_lists(_parts(plan), PART_BYTES, lambda part: part.unpacked_bytes, most=SHARE_PARTS)
     return [
         ExportShare(
@@ -79,7 +79,10 @@ def _parts(plan: RestorePlan) -> Iterator[ExportPart]:
 
 
 def by_topic(tables: Sequence[LandTable], topics: Iterable[str]) -> dict[str, LandTable]:
-    """Return the table of each topic that one takes; Refused where it is several, or can't be read here."""
+    """Return the declared table of each topic.
+
+    Refused if a topic has several tables, or if only a landing supports its table.
+    """
     table_by_topic: dict[str, LandTable] = {}
     for topic in topics:
         taking = [table for table in tables if table.takes(topic)]
@@ -102,42 +105,42 @@ def by_topic(tables: Sequence[LandTable], topics: Iterable[str]) -> dict[str, La
         names = some(table.full_name for table in tables)
         raise Refused(
             "pattern-matches-nothing",
-            f"No topic of this export is declared for {names}: see their `topics`, and --topics.",
+            f"No topic of this export is declared for {names}. Correct `topics` of the tables, or --topics.",
         )
     return table_by_topic
 
 
 def idle(tables: Iterable[LandTable], topics: Collection[str]) -> tuple[str, ...]:
-    """Return sentences on declared tables that take none of a snapshot's topics.
+    """Return a sentence about declared tables without a topic in the snapshot.
 
-    They are no error: a file of declarations may have tables of topics of other clusters.
+    They are no error: a file of declarations can contain tables for topics of other clusters.
     """
     names = [table.full_name for table in tables if not any(map(table.takes, topics))]
     if not names:
         return ()
     sentence = (
-        f"The snapshot has no topic that is declared for {some(names)}, so nothing is exported by them."
+        f"The snapshot has no topic that is declared for {some(names)}, so these tables have no effect."
     )
     return (labelled("pattern-matches-nothing", sentence),)
 
 
 def check_names(topics: Iterable[str]) -> None:
-    """Refuse topics whose folder an export has for itself."""
+    """Refuse topics whose names an export uses for its own files."""
     if own := sorted(state.OWN & set(topics)):
         raise Refused(
             "export-name-reserved",
-            f"{some(own)}: an export has own files of this name. Pass the other topics with --topics.",
+            f"{some(own)}: an export uses this name for its own files. Pass the other topics with --topics.",
         )
 
 
 def digest(tables: Mapping[str, LandTable]) -> str:
-    """Return a digest of what is declared for topics; empty without any."""
+    """Return a digest of the tables declared for topics; empty if there are none."""
     declarations = [f"{topic} {_declared(table)}" for topic, table in sorted(tables.items())]
     return sha256("\n".join(declarations).encode()).hexdigest() if declarations else ""
 
 
 def _declared(table: LandTable) -> str:
-    registry = table.registry and table.registry.url  # its config has secrets
+    registry = table.registry and table.registry.url  # not its config, which has secrets
     columns = [
         f"{column.name} {column.type} {column.path} {column.zone} {column.unit}" for column in table.columns
     ]

@@ -1,4 +1,4 @@
-"""The report of an export: a page for people, and JSON for programs."""
+"""The report of an export, as text and as JSON."""
 
 from collections.abc import Iterator
 from functools import reduce
@@ -12,7 +12,7 @@ from aqueduct.errors import ExitCode
 from aqueduct.snapshots.export.outcome import ExportOutcome
 from aqueduct.snapshots.export.state import Counts
 
-LINES = 20  # about one kind of thing
+LINES = 20  # of the same kind
 
 
 def exit_code(outcome: ExportOutcome, *, fail_on_poison: bool) -> ExitCode:
@@ -30,7 +30,7 @@ def _lines(outcome: ExportOutcome) -> Iterator[str]:
     sums = [reduce(Counts.plus, some_) for _, some_ in groupby(ended.counts, attrgetter("topic"))]
     shown = {total.topic: shortened(total.topic) for total in sums}
     width = max(map(len, ("topic", *shown.values())))
-    yield f"{'topic':<{width}}  {'records':>12}  {'bad':>9}  files  {'bytes':>14}  columns"
+    yield f"{'topic':<{width}}  {'records':>12}  {'rejected':>9}  files  {'bytes':>14}  columns"
     for total in sums:
         files = [file for file in ended.files if file.topic == total.topic]
         columns = outcome.tables.get(total.topic, "Kafka's")
@@ -39,12 +39,12 @@ def _lines(outcome: ExportOutcome) -> Iterator[str]:
             f"{sum(file.bytes for file in files):>14,}  {columns}"
         )
     if tombstones := sum(total.tombstones for total in sums):
-        yield f"{count(tombstones, 'tombstone')} left out, as declared."
+        yield f"{count(tombstones, 'tombstone')} skipped, as declared (tombstones: drop)."
     if outcome.plan.window.timed and not any(total.rows or total.bad for total in sums):
-        yield "Nothing is in the window: no record has a time from --from-time to --to-time."
+        yield "No record was exported: no record has a timestamp from --from-time to --to-time."
     if bad := sum(total.bad for total in sums):
         topics = some(total.topic for total in sums if total.bad)
-        yield f"{count(bad, 'record')} cannot be rows, and are in files _bad-... with why: {topics}."
+        yield f"{count(bad, 'rejected record')} of {topics} written to files _bad-..., with the reason."
     yield from _first(
         [
             f"{gap.topic}-{gap.partition}: offsets {gap.start} to {gap.stop - 1} were deleted before "
@@ -54,22 +54,22 @@ def _lines(outcome: ExportOutcome) -> Iterator[str]:
     )
     yield from _first(
         [
-            f"{span.topic}-{span.partition}: offsets {span.start} to {span.stop - 1} have expired in the "
-            f"store by {timestamps.text(span.expired)}, by a lifecycle rule."
+            f"{span.topic}-{span.partition}: a lifecycle rule of the store deleted offsets {span.start} to "
+            f"{span.stop - 1} by {timestamps.text(span.expired)}."
             for span in ended.expired
         ]
     )
     if outcome.plan.skipped:
         number = count(len(outcome.plan.skipped), "topic")
-        yield f"{number} without that instance: {some(outcome.plan.skipped)}."
-    yield from _first([f"Left out: {unread.what}: {unread.why}." for unread in ended.left_out])
+        yield f"{number} without the selected instance: {some(outcome.plan.skipped)}."
+    yield from _first([f"Skipped: {unread.what}: {unread.why}." for unread in ended.left_out])
     yield _last_line(outcome, sums)
 
 
 def _first(lines: list[str]) -> Iterator[str]:
     yield from lines[:LINES]
     if len(lines) > LINES:
-        yield f"... and {len(lines) - LINES} more of that kind; --report has all."
+        yield f"... and {len(lines) - LINES} more such lines. To list all, pass --report FILE."
 
 
 def _last_line(outcome: ExportOutcome, sums: list[Counts]) -> str:
@@ -78,7 +78,7 @@ def _last_line(outcome: ExportOutcome, sums: list[Counts]) -> str:
     name = f"Export of snapshot {ended.export.snapshot} to {outcome.url}"
     amount = f"{count(records, 'record')} in {count(len(ended.files), 'file')}, {size:,.1f} MB"
     if outcome.before:
-        return f"{name} had ended before, with {amount}: this run wrote nothing."
+        return f"{name} was already complete: {amount}. This run wrote nothing."
     earlier = outcome.shares - outcome.written
     of_them = f", of which earlier runs wrote {earlier} of {count(outcome.shares, 'part')}" if earlier else ""
     phases = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in outcome.seconds.items())
@@ -86,7 +86,7 @@ def _last_line(outcome: ExportOutcome, sums: list[Counts]) -> str:
 
 
 def report(outcome: ExportOutcome) -> dict[str, Any]:
-    """Return the report; `from` and `to` (exclusive) are offsets in the backup."""
+    """Return the JSON report. `from` and `to` (exclusive) are offsets in the backup."""
     ended = outcome.done
     stops = {lane.target: lane.stop for lane in outcome.plan.lanes}
     starts = {lane.target: lane.segments[0].start for lane in outcome.plan.lanes if lane.segments}

@@ -1,7 +1,8 @@
-"""Rows of an export out of records: Kafka's own columns, or those that a table declares.
+"""Conversion of records to rows: with the columns of Spark's Kafka source, or of a declared table.
 
-Kafka's are named and typed as those of Spark's source of Kafka, so that a job which reads the topic reads its
-export, too. What can't be a row is a bad row, with all that the record has, and why.
+The default columns have the names and types of Spark's Kafka source, so that a job for the topic can also
+read its export. A record that does not match its columns becomes a rejected row, with all its fields and the
+reason.
 """
 
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ KAFKA = pa.schema(
         _required("partition", pa.int32()),
         _required("offset", pa.int64()),
         pa.field("timestamp", INSTANT),
-        _required("timestampType", pa.int32()),  # 0: the producer's, 1: the broker's
+        _required("timestampType", pa.int32()),  # 0: set by the producer, 1: by the broker
         _required("headers", TEXT_HEADERS),
     ]
 )
@@ -48,7 +49,7 @@ BAD_ROWS = pa.schema(
         _required("topic", pa.string()),
         _required("partition", pa.int32()),
         _required("offset", pa.int64()),
-        _required("timestamp", pa.int64()),  # as Kafka has it: milliseconds since 1970, -1 for none
+        _required("timestamp", pa.int64()),  # milliseconds since 1970, -1 for none, as in Kafka
         _required("timestampType", pa.int32()),
         _required("error", pa.string()),
         pa.field("key", pa.binary()),
@@ -56,17 +57,17 @@ BAD_ROWS = pa.schema(
         _required("headers", RAW),
     ]
 )
-WRONG_TIME = "its time is outside of the years 1 to 9999"
-WRONG_HEADER = "a header's name isn't UTF-8"
+WRONG_TIME = "its timestamp is outside the years 1 to 9999"
+WRONG_HEADER = "the name of a header is not valid UTF-8"
 
 
 @dataclass(frozen=True)
 class ExportRows:
-    """The rows of some records, in the order of their offsets."""
+    """The rows of records, in the order of their offsets."""
 
     table: pa.Table
     bad: pa.Table  # of BAD_ROWS
-    tombstones: int = 0  # that are left out
+    tombstones: int = 0  # number of skipped tombstones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +75,13 @@ class StoredRecords:
     """Records of a store, with their headers."""
 
     arrays: RecordArrays
-    types: Mask  # which have the broker's time
+    types: Mask  # records with the broker's timestamp (LogAppendTime)
     headers: pa.ListArray  # of RAW
-    too_many: Mask  # which have more headers than are read
+    too_many: Mask  # records with more headers than the limit
 
     @classmethod
     def of(cls, batches: Sequence[Batch], payloads: Sequence[bytes]) -> "StoredRecords":
-        """Read the records of batches, which are unpacked already; Damaged at wrong bytes."""
+        """Read the records of decompressed batches; Damaged if the bytes are invalid."""
         places = RecordPlaces.of(batches, payloads)
         arrays = RecordArrays.at(places, batches)
         try:
@@ -106,26 +107,26 @@ class StoredRecords:
 
 
 def schema(table: LandTable | None) -> pa.Schema:
-    """Return the columns of a topic's files: Kafka's own, or those of its table."""
+    """Return the columns of a topic's files: those of its table, or of Spark's Kafka source."""
     if table is None:
         return KAFKA
     return pa.schema([field.with_type(_instants(field.type)) for field in land_rows.schema(table)])
 
 
 def plain(table: LandTable) -> LandTable:
-    """Return a table without what only a lake has of it: days, late rows, a catalogue."""
+    """Return a table without the parts that only a landing uses: days, late rows, the metastore."""
     return replace(table, partitioned_by=None, late=None, kind=TableKind.HIVE)
 
 
 def _instants(type_: pa.DataType) -> pa.DataType:
-    """Return the type with a zone, where it is a timestamp: readers of these files agree on those."""
+    """Return timestamp types with a time zone, which all readers treat alike; other types unchanged."""
     if pa.types.is_list(type_):
         return pa.list_(_instants(type_.value_type))
     return pa.timestamp(type_.unit, "UTC") if pa.types.is_timestamp(type_) else type_
 
 
 class KafkaRows:
-    """The reader of records into Kafka's own columns."""
+    """The conversion of records to the columns of Spark's Kafka source."""
 
     schema = KAFKA
 
@@ -150,10 +151,10 @@ class KafkaRows:
 
 
 class DeclaredRows:
-    """The reader of records into the columns that a table declares."""
+    """The conversion of records to the columns of a declared table."""
 
     def __init__(self, table: LandTable, find: Find) -> None:
-        """Prepare to read; `find` has the schemas of a table with a registry."""
+        """Prepare the reader. `find` returns schemas for a table with a schema registry."""
         self.schema = schema(table)
         self._reader = RowReader(plain(table), find, orc=False)
 
@@ -167,7 +168,7 @@ class DeclaredRows:
 
 
 def _named(lists: pa.ListArray) -> Mask:
-    """Return which records have headers whose names are all UTF-8."""
+    """Return which records have only header names in valid UTF-8."""
     names = lists.flatten().field("key")
     named = np.ones(len(lists), np.bool_)
     if not (text := are_text(names)).all():

@@ -1,6 +1,6 @@
-"""Exports a snapshot: each task writes files and then what they are; the driver says last that it is whole.
+"""Exports a snapshot. Each task writes files and then a list of them; the driver finally writes _export.json.
 
-The target is the only state: the same order goes on where a run was killed, and nothing is written twice.
+The target folder is the only state: the same order resumes after an interruption, and writes nothing twice.
 """
 
 import hashlib
@@ -47,12 +47,12 @@ from aqueduct.work.phases import Phases
 from aqueduct.work.progress import note
 from aqueduct.work.workers import Workers
 
-AT_ONCE = 16  # small objects
+AT_ONCE = 16  # small objects that are read or written at the same time
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Job:
-    """An order, with what was found for it when the run began."""
+    """An order, with the state of store and target when the run began."""
 
     order: ExportOrder
     source: Objects
@@ -62,8 +62,8 @@ class _Job:
     plan: RestorePlan
     tables: Mapping[str, LandTable]  # by topic
     shares: Sequence[ExportShare]
-    made: Set[int]  # shares that earlier runs have written
-    ended: ExportDone | None  # by a run before
+    made: Set[int]  # numbers of the shares that earlier runs have written
+    ended: ExportDone | None  # by an earlier run; None: not complete
 
     @property
     def todo(self) -> list[ExportShare]:
@@ -71,10 +71,10 @@ class _Job:
 
 
 def main(order: ExportOrder, workers: Workers) -> ExportOutcome:
-    """Export, to the end. Refused or Failed before anything is written, or Failed in the middle."""
+    """Run an export. Refused before anything is written; Failed before or in the middle."""
     clock = Phases()
     with clock.phase("plan"):
-        job = _look(order)
+        job = _prepare(order)
         note(f"Export: {restore_report.summary(job.plan)}")
     ended = job.ended
     if ended:
@@ -86,7 +86,7 @@ def main(order: ExportOrder, workers: Workers) -> ExportOutcome:
         with leased(job.source, job.identity.snapshot, name, _say):
             written = _write(job, workers, clock)
         with clock.phase("recount"):
-            ended = _joined(job, written)
+            ended = _add_up(job, written)
             _check_files(job.target, ended.files)
             state.end(job.target, ended)
     return ExportOutcome(
@@ -101,8 +101,8 @@ def main(order: ExportOrder, workers: Workers) -> ExportOutcome:
     )
 
 
-def _look(order: ExportOrder) -> _Job:
-    """Find the snapshot, what of it is to be exported, and how far earlier runs have come."""
+def _prepare(order: ExportOrder) -> _Job:
+    """Select the snapshot and its records, and read the progress of earlier runs."""
     _check_places(order)
     source, target = open_store(order.store), open_editable(order.to)
     keys = Keyring(source, order.private_keys)
@@ -115,7 +115,8 @@ def _look(order: ExportOrder) -> _Job:
         if number == order.snapshot:
             raise
         raise Refused(
-            error.id, f"{error} The export in {target.url} began with it. Pass another folder with --to."
+            error.id,
+            f"{error} The export in {target.url} began with this snapshot. Pass another folder with --to.",
         ) from None
     selection = restore_plan(snapshot, order.request)
     plan.check_names(selection.topics)
@@ -143,7 +144,7 @@ def _look(order: ExportOrder) -> _Job:
 
 
 def _write(job: _Job, workers: Workers, clock: Phases) -> list[ShareDone]:
-    """Write what no earlier run has written; return what was written of each share, by whichever run."""
+    """Write the shares that no earlier run has written; return the results of all shares."""
     todo = job.todo
     if not job.order.skip_verify:
         with clock.phase("verify"):
@@ -164,7 +165,7 @@ def _write(job: _Job, workers: Workers, clock: Phases) -> list[ShareDone]:
 
 
 def _check_places(order: ExportOrder) -> None:
-    """Refuse a target in the store, or around it."""
+    """Refuse a target folder inside the store, or a store inside the target folder."""
     store, to = parse(order.store), parse(order.to)
     parts = [f"{location.path.strip('/')}/".lstrip("/") for location in (store, to)]
     same = (store.scheme, store.bucket) == (to.scheme, to.bucket)
@@ -194,7 +195,7 @@ def _identity(order: ExportOrder, store: str, selection: RestorePlan, declaratio
 
 
 def _check_objects(job: _Job, workers: Workers) -> None:
-    """Check the objects that will be used; Failed if one isn't what was written."""
+    """Check the stored objects that the export reads; Failed if one is damaged."""
     segments = [segment for share in job.todo for part in share.parts for segment in part.segments]
     faults = verify_segments(job.order.store, segments, workers, whole=False)
     if faults:
@@ -206,8 +207,8 @@ def _check_objects(job: _Job, workers: Workers) -> None:
         )
 
 
-def _joined(job: _Job, written: Sequence[ShareDone]) -> ExportDone:
-    """Add up what was written; Failed where that is not what the snapshot says that there is."""
+def _add_up(job: _Job, written: Sequence[ShareDone]) -> ExportDone:
+    """Add up the results of all shares; Failed if the sums differ from the snapshot."""
     counts = {lane.target: Counts(*lane.target) for lane in job.plan.lanes}
     made = [file for share in written for file in share.files]
     for part in (part for share in written for part in share.counts):
@@ -222,11 +223,11 @@ def _joined(job: _Job, written: Sequence[ShareDone]) -> ExportDone:
             wrong.append(f"{lane} ({count(lane_counts.all, 'record')} of {lane.records:,} of the snapshot)")
         of_files = sums[*lane.target, False], sums[*lane.target, True]
         if of_files != (lane_counts.rows, lane_counts.bad):
-            wrong.append(f"{lane} ({of_files[0]:,} rows and {of_files[1]:,} bad ones are in its files)")
+            wrong.append(f"{lane} ({of_files[0]:,} rows and {of_files[1]:,} rejected records in its files)")
     if wrong:
         raise Failed(
             "export-count-mismatch",
-            f"The exported records are not those of the snapshot: {some(wrong)}. Export to another folder.",
+            f"The exported records differ from the snapshot: {some(wrong)}. Export to another folder.",
         )
     return ExportDone(
         export=job.identity,
@@ -247,7 +248,7 @@ def _joined(job: _Job, written: Sequence[ShareDone]) -> ExportDone:
 
 
 def _write_empty(job: _Job, written: Set[str]) -> list[ExportedFile]:
-    """Write a file for each topic without rows, so that a reader finds its columns, and no record."""
+    """Write a file without rows for each topic without rows, so that readers find its columns."""
     format_ = job.order.format
 
     def write(topic: str) -> ExportedFile:
@@ -264,25 +265,25 @@ def _write_empty(job: _Job, written: Set[str]) -> list[ExportedFile]:
 
 
 def _check_files(target: EditableObjects, written: Iterable[ExportedFile]) -> None:
-    """Look again at what is there; Failed if it isn't what was written."""
+    """Compare the files in the target folder with those that were written; Failed if they differ."""
     sizes = {file.path: file.bytes for file in written}
     stored_sizes = {stored_file.path: stored_file.size for stored_file in target.list("")}
-    wrong = [f"{path} (is gone)" for path in sorted(sizes.keys() - stored_sizes.keys())]
+    wrong = [f"{path} (deleted)" for path in sorted(sizes.keys() - stored_sizes.keys())]
     wrong += [
         f"{path} ({stored_sizes[path]:,} bytes, not {size:,})"
         for path, size in sorted(sizes.items())
         if path in stored_sizes and stored_sizes[path] != size
     ]
     wrong += [
-        f"{path} (is none of this export's)"
+        f"{path} (not part of this export)"
         for path in sorted(stored_sizes.keys() - sizes.keys())
         if not path.startswith(f"{state.FOLDER}/") and path != state.DONE
     ]
     if wrong:
         raise Failed(
             "export-files-changed",
-            f"The files in {target.url} are not those that were exported: {some(wrong)}. Pass another folder "
-            "with --to.",
+            f"The files in {target.url} differ from those that were exported: {some(wrong)}. Pass another "
+            "folder with --to.",
         )
 
 

@@ -1,12 +1,12 @@
-"""What an export keeps beside its files: what it is of, what was done so far, and at the end all of it.
+"""The state of an export, in objects beside its files.
 
-    _export/begun.json            what it is of; created first, so that no other one writes here
-    _export/<share>.json          what one task wrote, created behind its files; removed at the end
+    _export/begun.json            the identity of the export; created first, so that no other export begins
+    _export/<share>.json          the files of one task, created after them; removed at the end
     _export.json                  all files, with counts and digests; created last
     <topic>/<partition>-<first offset>.<format>
-    <topic>/_bad-<partition>-<first offset>.<format>       records that can't be rows
+    <topic>/_bad-<partition>-<first offset>.<format>       rejected records
 
-Readers of folders (Spark, Arrow) pass over names that begin with `_`.
+Spark and Arrow ignore names that begin with `_`.
 """
 
 from dataclasses import asdict, dataclass
@@ -25,7 +25,7 @@ from aqueduct.store.objects import (
 )
 
 FORMAT = 1
-MOST_BYTES = 256 << 20  # of one of these objects: of a million files
+MOST_BYTES = 256 << 20  # of one of these objects, enough for a million files
 FOLDER = "_export"
 BEGUN = f"{FOLDER}/begun.json"
 DONE = "_export.json"
@@ -37,19 +37,19 @@ EXPIRED = "expired"
 
 @dataclass(frozen=True, kw_only=True)
 class ExportIdentity:
-    """What an export is of: a folder holds one."""
+    """The identity of an export. A folder contains only one export."""
 
     format: int
     store: str  # its id
     snapshot: int
-    topics: tuple[str, ...]  # that were asked for; none: all
+    topics: tuple[str, ...]  # the selected ones; none: all
     instance: str
     from_time: int  # milliseconds since 1970, inclusive
     to_time: int
     files: str  # their format
     declarations: str  # digest
-    made_by: str  # versions, on which files' bytes depend
-    # Offsets that had expired in the store when it began: which records a share has depends on them.
+    made_by: str  # versions that can change the bytes of files
+    # Number of offsets that had expired in the store at the beginning: the records of a share depend on it.
     expired: int = 0
 
 
@@ -66,15 +66,15 @@ class ExportedFile(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What became of the records of a partition, or of a part of it."""
+    """The number of records of a partition, or of a part of it, by their result."""
 
     topic: str
     partition: int
     rows: int = 0
-    bad: int = 0  # in files of bad rows
-    tombstones: int = 0  # that a table leaves out
-    outside: int = 0  # of the window
-    unread: int = 0  # each named as left out
+    bad: int = 0  # rejected
+    tombstones: int = 0  # skipped by a table
+    outside: int = 0  # of the time window
+    unread: int = 0  # unreadable, reported as skipped items
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -89,7 +89,7 @@ class Counts(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """Records that can't be exported."""
+    """Records that cannot be exported."""
 
     what: str
     why: str
@@ -97,7 +97,7 @@ class Unread(NamedTuple):
 
 @dataclass(frozen=True)
 class ShareDone:
-    """What one task wrote."""
+    """The result of one task."""
 
     files: tuple[ExportedFile, ...]
     counts: tuple[Counts, ...]
@@ -114,18 +114,18 @@ class MissingRange(NamedTuple):
 
 
 class ExpiredRange(NamedTuple):
-    """Offsets that had expired in the store, by a lifecycle rule."""
+    """Offsets that a lifecycle rule had deleted from the store."""
 
     topic: str
     partition: int
     start: int
     stop: int  # exclusive
-    expired: int  # when the last of them did, milliseconds since 1970
+    expired: int  # when the last of them expired, milliseconds since 1970
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportDone:
-    """All that an export wrote."""
+    """The result of a complete export."""
 
     export: ExportIdentity
     files: tuple[ExportedFile, ...]
@@ -136,7 +136,7 @@ class ExportDone:
 
 
 def begun(target: Objects) -> ExportIdentity | None:
-    """Return the export that has begun there; None: nothing is there. Refused if something else is."""
+    """Return the export that began in a folder; None for an empty folder. Refused for other contents."""
     try:
         return strict_json.loads(ExportIdentity, target.read(BEGUN, at_most=MOST_BYTES))
     except MissingObject:
@@ -150,14 +150,14 @@ def begun(target: Objects) -> ExportIdentity | None:
     if stored := next(target.list(""), None):
         raise Refused(
             "export-folder-taken",
-            f"{target.url} has {stored.path}, which is not of an export. Pass a folder with --to that is "
-            "empty or does not exist.",
+            f"{target.url} contains {stored.path}, which does not belong to an export. Pass a folder with "
+            "--to that is empty or does not exist.",
         )
     return None
 
 
 def check_same(target: Objects, prior: ExportIdentity, mine: ExportIdentity, *, ended: bool) -> None:
-    """Refuse another export than the one that is there; one that has ended may be of another version."""
+    """Refuse another export than the recorded one. After its end, the version may differ."""
     recorded, asked = asdict(prior), asdict(mine)
     other = [
         name
@@ -167,14 +167,14 @@ def check_same(target: Objects, prior: ExportIdentity, mine: ExportIdentity, *, 
     if other == [MADE_BY]:
         raise Refused(
             "export-folder-taken",
-            f"{target.url} has an export that {prior.made_by} began, and this is {mine.made_by}, whose files "
-            "may differ. Complete it with the former version, or pass another folder with --to.",
+            f"The export in {target.url} was begun with {prior.made_by}, but this is {mine.made_by}, whose "
+            "files may differ. Complete it with the former version, or pass another folder with --to.",
         )
     if other == [EXPIRED]:
         raise Refused(
             "export-folder-taken",
             f"Records have expired in the store since the export in {target.url} began, and it is not "
-            "complete. Pass another folder with --to. The report of that export lists what has expired.",
+            "complete. Pass another folder with --to. The report of that export lists the expired records.",
         )
     if other:
         differences = ", ".join(
@@ -182,7 +182,7 @@ def check_same(target: Objects, prior: ExportIdentity, mine: ExportIdentity, *, 
         )
         raise Refused(
             "export-folder-taken",
-            f"{target.url} has another export ({differences}). Pass another folder with --to.",
+            f"{target.url} contains another export ({differences}). Pass another folder with --to.",
         )
 
 
@@ -191,13 +191,13 @@ def _short(value: object) -> str:
 
 
 def begin(target: Objects, identity: ExportIdentity) -> None:
-    """Have the folder for this export; Failed if another one was faster."""
+    """Reserve the folder for this export; Failed if another export reserved it first."""
     try:
         target.create(BEGUN, strict_json.dumps(identity))
     except Exists:
         raise Failed(
             "export-folder-taken",
-            f"Another export has begun in {target.url} meanwhile. Pass another folder with --to.",
+            f"Another export began in {target.url} at the same time. Pass another folder with --to.",
         ) from None
 
 
@@ -206,7 +206,7 @@ def share_path(number: int) -> str:
 
 
 def share_done(target: Objects, number: int) -> ShareDone:
-    """Read what a task wrote."""
+    """Read the result of a task."""
     path = share_path(number)
     try:
         return strict_json.loads(ShareDone, target.read(path, at_most=MOST_BYTES))
@@ -223,7 +223,7 @@ def shares_done(target: Objects) -> set[int]:
 
 
 def done(target: Objects) -> ExportDone | None:
-    """Return what an export wrote that has ended; None: it has not."""
+    """Return the result of a complete export; None if it is not complete."""
     try:
         return strict_json.loads(ExportDone, target.read(DONE, at_most=MOST_BYTES))
     except MissingObject:
@@ -235,7 +235,7 @@ def done(target: Objects) -> ExportDone | None:
 
 
 def end(target: EditableObjects, written: ExportDone) -> None:
-    """Say that the export is whole, and remove what only a run that goes on needs."""
+    """Mark the export as complete, and remove the objects that only an unfinished export needs."""
     target.create(DONE, strict_json.dumps(written))
     tidy(target)
 

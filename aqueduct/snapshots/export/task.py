@@ -1,4 +1,4 @@
-"""One task of an export: segments in, files out, and last what was written."""
+"""One task of an export: it reads segments, writes files, and finally writes a list of them."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -25,15 +25,15 @@ from aqueduct.store.backends import open_store
 from aqueduct.store.objects import Objects
 from aqueduct.work.progress import MEGABYTE, Size
 
-READ_BYTES = 10 << 20  # of records at once, or one batch: they are in memory several times
-RECORD_BYTES = 1_000  # that a record counts at least
-NAMED = 20  # batches and records of a part that are named as left out; of others the number is told
+READ_BYTES = 10 << 20  # of records or of one batch at a time: they are in memory several times
+RECORD_BYTES = 1_000  # the minimum that a record counts
+NAMED = 20  # skipped batches and records of a part that are listed; the others are only counted
 
 BYTES: Size[ExportShare] = Size("MB, unpacked", lambda share: share.unpacked_bytes, MEGABYTE)
 
 
 def export_share(share: ExportShare) -> ShareDone:
-    """Write the files of a share, and what they are; by a task that was run before, the same once more."""
+    """Write the files of a share and a list of them. A repeated task writes the same files again."""
     source, target = open_store(share.store), open_store(share.to)
     done_parts = [_PartExport(share, part, source, target).run() for part in share.parts]
     whole = ShareDone(
@@ -51,7 +51,7 @@ def _weight(unpacked: tuple[Batch, bytes]) -> int:
 
 
 class _PartExport:
-    """One part on its way into files."""
+    """The export of one part to files."""
 
     def __init__(self, share: ExportShare, part: ExportPart, source: Objects, target: Objects) -> None:
         self._share = share
@@ -65,7 +65,7 @@ class _PartExport:
         self._counts = Counts(*part.partition)
         self._files: list[ExportedFile] = []
         self._left_out: list[Unread] = []
-        self._named = 0  # records, in left_out
+        self._named = 0  # records that left_out lists
 
     def run(self) -> ShareDone:
         rows, bad = self._maker(self._reader.schema, bad=False), self._maker(BAD_ROWS, bad=True)
@@ -81,7 +81,7 @@ class _PartExport:
         self._write(bad.end(), bad=True)
         if more := self._counts.unread - self._named:
             subject = f"{count(more, 'more record')} of {self._part.partition}"
-            self._left_out.append(Unread(subject, "as those before"))
+            self._left_out.append(Unread(subject, "for the same reasons"))
         return ShareDone(tuple(self._files), (self._counts,), tuple(self._left_out))
 
     def _maker(self, schema: pa.Schema, *, bad: bool) -> FileMaker:
@@ -102,7 +102,7 @@ class _PartExport:
             self._files.append(made)
 
     def _records(self) -> Iterator[StoredRecords]:
-        """Yield the records of the window."""
+        """Yield the records inside the time window."""
         for some in in_lists(self._batches(), READ_BYTES, _weight):
             batches, payloads = zip(*some, strict=True)
             records = StoredRecords.of(batches, payloads)
@@ -118,7 +118,7 @@ class _PartExport:
                 yield records
 
     def _batches(self) -> Iterator[tuple[Batch, bytes]]:
-        """Yield batches that may have records of the window, unpacked."""
+        """Yield decompressed batches that may have records inside the time window."""
         for segment in self._part.segments:
             stored = segments.read(self._source, segment)
             for batch in segments.batches(segment, stored, check_crc=False):  # its SHA-256 was checked
@@ -133,7 +133,7 @@ class _PartExport:
                     self._leave_out(batch.base_offset, batch.last_offset, batch.count, str(error))
 
     def _leave_out_records(self, records: StoredRecords) -> None:
-        reason = f"it has over {MOST_HEADERS:,} headers"
+        reason = f"it has more than {MOST_HEADERS:,} headers"
         offsets = records.arrays.offsets[np.flatnonzero(records.too_many)].tolist()
         for offset in offsets:
             self._leave_out(offset, offset, 1, reason)

@@ -1,5 +1,5 @@
-"""Stores of other programs: what their files hold becomes a snapshot.
+"""Imports: create a snapshot from the files of another backup program.
 
-`kafka_backup` and `s3_binary` know a layout each, `fields` makes records of what they find, `run` reads and
-commits it, `report` tells it.
+`kafka_backup` and `s3_binary` each read one layout, and `fields` builds their records. `run` imports the
+files and commits the snapshot, `report` prints the result.
 """

@@ -1,4 +1,4 @@
-"""Records of byte strings that lie somewhere in a file, all at once."""
+"""Builds records from byte strings at many positions of a file, with vectorized operations."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.batches.records import Records
 from aqueduct.kafka.batches.varints import Bytes, Numbers
 
-NULL = -1  # a length
-BATCH_BYTES = 512 << 10  # of bodies, about: half of what Kafka takes by default
+NULL = -1  # as a length
+BATCH_BYTES = 512 << 10  # of record bodies, approximately: half of Kafka's default limit
 BATCH_RECORDS = 10_000
-MOST_SPAN = 1 << 31  # of a batch's offsets, whose deltas have 32 bits
+MOST_SPAN = 1 << 31  # of the offsets in a batch, whose deltas have 32 bits
 
 
 @dataclass(frozen=True)
 class Fields:
-    """Where byte strings lie, and how long they are."""
+    """The positions and lengths of byte strings."""
 
     begins: Numbers
     lengths: Numbers
@@ -30,21 +30,21 @@ class Fields:
         return ends
 
     def put(self, content: bytes) -> Iterator[bytes]:
-        """Yield them as Kafka has them in a record: a varint of the length, and the bytes."""
+        """Yield the byte strings in the format of a Kafka record: a varint of the length, then the bytes."""
         pieces = map(content.__getitem__, map(slice, self.begins.tolist(), self.ends.tolist()))
         return map(bytes.__add__, _varints(self.lengths), pieces)
 
 
 @dataclass(frozen=True)
 class HeaderFields:
-    """Names and values of headers, and how many each record has; all in the order of records."""
+    """Names and values of headers, and their number for each record, all in the order of records."""
 
     counts: Numbers
     names: Fields
     values: Fields
 
     def put(self, content: bytes) -> Iterator[bytes]:
-        """Yield each record's headers as Kafka has them."""
+        """Yield each record's headers in the format of a Kafka record."""
         pieces = list(map(bytes.__add__, self.names.put(content), self.values.put(content)))
         edges = np.concatenate([[0], np.cumsum(self.counts)]).tolist()
         of_record = map(b"".join, map(pieces.__getitem__, map(slice, edges, edges[1:])))
@@ -52,15 +52,15 @@ class HeaderFields:
 
 
 def bodies(content: bytes, keys: Fields, values: Fields, headers: HeaderFields | None = None) -> list[bytes]:
-    """Return the bodies of records, as Kafka has them."""
+    """Return the bodies of records, in Kafka's format."""
     ends = headers.put(content) if headers else [b"\0"] * len(keys.begins)
     return list(map(b"".join, zip(keys.put(content), values.put(content), ends, strict=True)))
 
 
 def number(array: Bytes, positions: Numbers, size: int) -> Numbers:
-    """Return the little-endian number of so many bytes at each position, signed if it has 4 or 8.
+    """Return the little-endian integer of `size` bytes at each position. Sizes 4 and 8 are signed.
 
-    IndexError beyond the array.
+    IndexError beyond the end of the array.
     """
     unsigned = np.zeros(len(positions), np.uint64)
     for byte_index in range(size):
@@ -70,7 +70,7 @@ def number(array: Bytes, positions: Numbers, size: int) -> Numbers:
 
 
 def batches(their_records: Records) -> Iterator[Batch]:
-    """Yield whole batches of these records, uncompressed: a segment compresses them together."""
+    """Yield complete batches of these records, uncompressed: a segment compresses them together."""
     sizes = np.cumsum(np.fromiter(map(len, their_records.bodies), np.int64, len(their_records)))
     start = 0
     while start < len(their_records):

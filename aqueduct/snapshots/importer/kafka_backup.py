@@ -1,13 +1,13 @@
 """Backups of OSO's kafka-backup (GitHub: osodevops/kafka-backup), versions 0.2.0 to 0.17.4.
 
     <backup id>/manifest.json
-    <backup id>/consumer-groups-snapshot.json                            since 0.10, not always there
+    <backup id>/consumer-groups-snapshot.json                            since 0.10, optional
     <backup id>/topics/<topic>/partition=<n>/segment-<number>.bin[.zst|.lz4]
 
-A segment (format 1, little-endian): a header of 32 bytes (KBAK, version, compression, two bytes of nothing,
-how many records, first and last offset), records, packed together, and 8 bytes: CRC-32 of all before, BKAE. A
-record: its length (4), time (8), offset (8), key, value, a count of headers (2), headers. Keys and values
-have a length (4, -1: null), names of headers one of 2.
+A segment (format 1, little-endian) is: a header of 32 bytes (KBAK, version, compression, two unused bytes,
+number of records, first and last offset); the records, compressed together; and 8 bytes: the CRC-32 of all
+preceding bytes, BKAE. A record is: its length (4), timestamp (8), offset (8), key, value, number of headers
+(2), headers. Keys and values have a length of 4 bytes (-1: null), names of headers one of 2 bytes.
 """
 
 import re
@@ -45,23 +45,23 @@ GROUPS = "consumer-groups-snapshot.json"
 HEADER = struct.Struct("<4sBB2xQqq")
 FOOTER = struct.Struct("<I4s")
 LENGTH = struct.Struct("<I")
-LEAST_RECORD = 26  # bytes of a record behind its length: without key, value and headers
-ANY_RECORDS = 250_000  # that any file may have; a larger one has at most one for each of its bytes
+LEAST_RECORD = 26  # bytes of a record after its length: without key, value and headers
+ANY_RECORDS = 250_000  # allowed in any file; a larger file has at most one record for each of its bytes
 VERSION = 1
 NONE, ZSTD, LZ4 = range(3)
-PLAIN = re.compile(r"(?!\.\.?/)[^/\0]+(?:/(?!\.\.?(?:/|$))[^/\0]+)*")  # a path that leads nowhere else
-MOST_MANIFEST_BYTES = 256 << 20  # of its manifest, and of that of groups: of a million segments
-MOST_UNPACKED = 2 << 30  # bytes of a file's records; its default is 128 MB
-LEAST_UNPACKED = 256 << 20  # that any file may unpack to; a larger one
+PLAIN = re.compile(r"(?!\.\.?/)[^/\0]+(?:/(?!\.\.?(?:/|$))[^/\0]+)*")  # a path without `.` and `..`
+MOST_MANIFEST_BYTES = 256 << 20  # of the manifest, and of that of groups: enough for a million segments
+MOST_UNPACKED = 2 << 30  # bytes of a file's records; the program's default is 128 MB
+LEAST_UNPACKED = 256 << 20  # to which any file may decompress; a larger file
 UNPACKED_FACTOR = 100  # ... to this many times its stored size
-LZ4_RATIO = 255  # the most that a byte of LZ4 can become
+LZ4_RATIO = 255  # the maximum compression ratio of LZ4
 LACKS = (
     Skipped(
         "settings of topics, and replication factors",
-        "kafka-backup keeps none. Set them after the restore",
+        "kafka-backup does not store them. Set them after the restore",
         "import-source-lacks",
     ),
-    Skipped("ACLs and quotas", "kafka-backup keeps none", "import-source-lacks"),
+    Skipped("ACLs and quotas", "kafka-backup does not store them", "import-source-lacks"),
 )
 
 
@@ -122,9 +122,9 @@ class TheirGroups:
 
 
 def store(manifest: bytes | memoryview, groups: bytes | memoryview | None, url: str) -> ForeignStore:
-    """Return what a backup has, by its manifest and the snapshot of its groups, if it has one.
+    """Return the contents of a backup from its manifest and its optional snapshot of groups.
 
-    Refused if they are not of a version that is known.
+    Refused if their version is unknown.
     """
     try:
         their_manifest = strict_json.loads(TheirManifest, manifest)
@@ -137,13 +137,13 @@ def store(manifest: bytes | memoryview, groups: bytes | memoryview | None, url: 
     if not topics:
         raise Refused(
             "import-source-unknown",
-            f"{url} is a backup without topics, by its {MANIFEST}. Pass another one with --from.",
+            f"{MANIFEST} of {url} lists no topic. Pass another backup with --from.",
         )
     for name, number_of in topics.items():
         if not LEGAL_NAME.fullmatch(name) or not 0 < number_of <= MOST_PARTITIONS:
             raise Refused(
                 "import-manifest-invalid",
-                f"{url} has a topic {name[:40]!r} of {number_of} partitions, which Kafka cannot have.",
+                f"{url} lists topic {name[:40]!r} with {number_of} partitions, which Kafka does not allow.",
             )
     partitions = tuple(
         _partition(topic.name, each, f"{their_manifest.backup_id}/", url)
@@ -155,7 +155,7 @@ def store(manifest: bytes | memoryview, groups: bytes | memoryview | None, url: 
     if groups is None:
         lacks += (
             Skipped(
-                "consumer groups", f"the backup has no {GROUPS}, so groups begin anew", "import-source-lacks"
+                "consumer groups", f"the backup has no {GROUPS}, so none are imported", "import-source-lacks"
             ),
         )
     return ForeignStore(
@@ -169,7 +169,7 @@ def store(manifest: bytes | memoryview, groups: bytes | memoryview | None, url: 
 
 
 def _partitions(topic: TheirTopic) -> int:
-    """Return how many partitions a topic has: before 0.13, only the last one with records tells."""
+    """Return the number of partitions. Before 0.13, only the last partition with records indicates it."""
     least = max((partition.partition_id + 1 for partition in topic.partitions), default=0)
     return max(least, topic.original_partition_count or 0)
 
@@ -181,7 +181,7 @@ def _partition(topic: str, theirs: TheirPartition, folder: str, url: str) -> For
             raise Refused(
                 "import-manifest-invalid",
                 f"{url} lists {segment.key[:80]!r}, which is not below {folder}. No version of {PROGRAM} "
-                "writes that.",
+                "writes such a path.",
             )
         if (
             theirs.partition_id < 0
@@ -190,7 +190,7 @@ def _partition(topic: str, theirs: TheirPartition, folder: str, url: str) -> For
         ):
             raise Refused(
                 "import-manifest-invalid",
-                f"{url} has impossible offsets or a wrong count of {segment.key[:80]}.",
+                f"{url} lists invalid offsets or a wrong record count for {segment.key[:80]}.",
             )
         files.append(
             ForeignFile(
@@ -224,10 +224,10 @@ def _group(theirs: TheirGroup, url: str) -> StoredGroup:
 
 
 def read(content: memoryview, file: ForeignFile, url: str) -> FoundRecords:
-    """Read a segment; Failed if it is not what was written, Refused if it is of an unknown version."""
+    """Read a segment. Failed if it is damaged; Refused if its version is unknown."""
     where = f"{url}/{file.path}"
     if len(content) < HEADER.size + FOOTER.size:
-        raise Failed("import-file-damaged", f"{where} is damaged: it has {len(content)} bytes.")
+        raise Failed("import-file-damaged", f"{where} is damaged: it has only {len(content)} bytes.")
     magic, version, compression, count, first, last = HEADER.unpack_from(content)
     if magic != b"KBAK" or version != VERSION or compression > LZ4:
         raise Refused(
@@ -241,8 +241,8 @@ def read(content: memoryview, file: ForeignFile, url: str) -> FoundRecords:
     if (first, last, count) != (file.first, file.last, file.records):
         raise Failed(
             "import-file-damaged",
-            f"{where} has {count} records from {first} to {last}, and {MANIFEST} lists "
-            f"{file.records} from {file.first} to {file.last}. One of them is of another backup.",
+            f"{where} has {count} records at offsets {first} to {last}, but {MANIFEST} lists {file.records} "
+            f"at {file.first} to {file.last}. One of the two files belongs to another backup.",
         )
     try:
         if count > max(ANY_RECORDS, len(content)):
@@ -265,14 +265,14 @@ def _unpacked(packed: memoryview, compression: int) -> bytes:
     most = min(MOST_UNPACKED, max(LEAST_UNPACKED, UNPACKED_FACTOR * len(packed)))
     if compression == ZSTD:
         return decompress("zstd", packed.tobytes(), most)
-    (size,) = LENGTH.unpack_from(packed)  # memory is taken for it at once
+    (size,) = LENGTH.unpack_from(packed)  # the decompressor allocates this many bytes at once
     if size > min(most, LZ4_RATIO * len(packed)):
-        raise ValueError(f"it unpacks to {size:,} bytes")
+        raise ValueError(f"it decompresses to {size:,} bytes")
     return bytes(lz4.block.decompress(packed))
 
 
 def _records(content: bytes, count: int) -> Records:
-    """Read so many records; ValueError or IndexError where they do not fill the data."""
+    """Read this number of records. ValueError or IndexError if they do not match the data."""
     begins, ends = _edges(content, count)
     array = np.frombuffer(content, np.uint8)
     positions, stop = np.array(begins, np.int64), np.array(ends, np.int64)
@@ -282,15 +282,15 @@ def _records(content: bytes, count: int) -> Records:
     counts = number(array, positions, 2)
     headers, positions = _headers(array, positions + 2, counts)
     if (positions != stop).any():
-        raise ValueError("a record does not end where it should")
+        raise ValueError("the length of a record does not match its fields")
     return Records(times, offsets, bodies(content, keys, values, headers))
 
 
 def _edges(content: bytes, count: int) -> tuple[Sequence[int], Sequence[int]]:
-    """Find where so many records begin, behind their lengths, and end.
+    """Return the begin (after the length) and the end of each record.
 
-    Only a length says where the next one is. No more is read than the records that are told, because what
-    packs well can have millions.
+    Each record must be visited, because only its length indicates the next position. No more than `count`
+    records are visited, because a small compressed file can contain millions.
     """
     begins, ends = Vector("q"), Vector("q")
     position = 0
@@ -302,12 +302,12 @@ def _edges(content: bytes, count: int) -> tuple[Sequence[int], Sequence[int]]:
         position += LENGTH.size + size
         ends.append(position)
     if position != len(content):
-        raise ValueError(f"its {count:,} records do not fill it")
+        raise ValueError(f"its {count:,} records have {position:,} of {len(content):,} bytes")
     return begins, ends
 
 
 def _field(array: Bytes, positions: Numbers, size: int) -> tuple[Fields, Numbers]:
-    """Read byte strings whose lengths have so many bytes; and where they end."""
+    """Read byte strings whose lengths have `size` bytes. Return them, and the positions of their ends."""
     lengths = number(array, positions, size)
     if (lengths < -1).any():
         raise ValueError("a length is negative")
@@ -318,7 +318,7 @@ def _field(array: Bytes, positions: Numbers, size: int) -> tuple[Fields, Numbers
 
 
 def _headers(array: Bytes, positions: Numbers, counts: Numbers) -> tuple[HeaderFields | None, Numbers]:
-    """Read headers: of all records the first ones, then the second ones, and so on."""
+    """Read headers: the first one of all records, then the second one, and so on."""
     if not counts.any():
         return None, positions
     positions = positions.copy()
@@ -331,8 +331,8 @@ def _headers(array: Bytes, positions: Numbers, counts: Numbers) -> tuple[HeaderF
         names.append(name)
         values.append(value)
         turn += 1
-        row = row[counts[row] > turn]  # of these alone: one record may have very many
-    # Turns are in order, and a stable sort keeps that: so each record's headers are, too.
+        row = row[counts[row] > turn]  # only these: one record may have very many headers
+    # The headers are in the order of turns. A stable sort by record keeps it for each record.
     order = np.argsort(np.concatenate(rows), kind="stable")
 
     def joined(some: list[Fields]) -> Fields:

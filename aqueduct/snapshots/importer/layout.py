@@ -1,4 +1,4 @@
-"""The interface of a layout: what a foreign store has, and how its files are read."""
+"""The interface of a layout: the contents of another program's store, and how its files are read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from aqueduct.store.manifest import StoredGroup
 
 
 class ForeignFile(NamedTuple):
-    """A file of one partition's records."""
+    """A file with records of one partition."""
 
     path: str
     size: int  # bytes
     last: int  # the offset of its last record
-    first: int | None = None  # of its first one; None: only the file tells
-    records: int | None = None  # the same
+    first: int | None = None  # the offset of its first record; None: only the file contains it
+    records: int | None = None  # the number of its records; None: only the file contains it
     unpacked_bytes: int = 0
 
 
 class Missing(NamedTuple):
-    """Offsets that the foreign store tells to be missing; `stop` is exclusive."""
+    """Offsets that the other program's store reports as missing; `stop` is exclusive."""
 
     start: int
     stop: int
@@ -32,7 +32,7 @@ class ForeignPartition:
     topic: str
     partition: int
     files: tuple[ForeignFile, ...]  # in the order of offsets
-    missing: tuple[Missing, ...] = ()  # the same
+    missing: tuple[Missing, ...] = ()  # in the order of offsets
 
     @property
     def size(self) -> int:
@@ -44,16 +44,16 @@ class ForeignPartition:
 
 @dataclass(frozen=True, kw_only=True)
 class ForeignStore:
-    """What a foreign store has."""
+    """The contents of another program's store."""
 
-    program: str  # who wrote it
-    cluster: str  # Kafka's cluster id; empty: it is not told
-    topics: Mapping[str, int]  # how many partitions each has
-    partitions: tuple[ForeignPartition, ...]  # that have records
+    program: str  # the program that wrote it
+    cluster: str  # Kafka's cluster id; empty if unknown
+    topics: Mapping[str, int]  # number of partitions of each topic
+    partitions: tuple[ForeignPartition, ...]  # those with records
     groups: tuple[StoredGroup, ...]
-    lacks: LeftOut  # what such a store never has
+    lacks: LeftOut  # what this layout does not contain
 
 
 class FoundRecords(NamedTuple):
     records: Records
-    stop: int  # one more than the last offset that the file covers
+    stop: int  # the last offset that the file covers, plus one

@@ -14,9 +14,9 @@ class ImportedPartition:
     stop: int  # exclusive
     segments: tuple[Segment, ...]
     gaps: tuple[Gap, ...]
-    twice: int  # records that had come before
-    holes: int  # offsets without a record, of which nothing tells why
-    others: int  # of those that came twice, the ones that were not the same
+    twice: int  # records with an offset that an earlier file had
+    holes: int  # offsets without a record, for an unknown reason
+    others: int  # of `twice`, records that differ from those of the earlier file
 
 
 @dataclass(frozen=True, kw_only=True)

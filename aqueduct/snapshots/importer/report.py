@@ -1,4 +1,4 @@
-"""The report of an import: a page for people, and JSON for programs."""
+"""The report of an import, as text and as JSON."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -34,8 +34,7 @@ def _lines(outcome: ImportOutcome) -> Iterator[str]:
         yield f"{gap.topic}-{gap.partition}: {loss}."
     for part in outcome.imported:
         if part.twice:
-            verb = "was" if part.twice == 1 else "were"
-            yield f"{part.partition}: {count(part.twice, 'record')} came twice, and {verb} taken once."
+            yield f"{part.partition}: {count(part.twice, 'duplicate record')} in the files, imported once."
     for skipped in outcome.left_out:
         yield f"Skipped: {skipped}."
     number = sum(segment.records for segment in manifest.segments)
@@ -49,7 +48,7 @@ def _lines(outcome: ImportOutcome) -> Iterator[str]:
 
 
 def report(outcome: ImportOutcome) -> dict[str, Any]:
-    """Return DESIGN's report: `to` is exclusive."""
+    """Return the JSON report. `to` is exclusive."""
     return {
         "snapshot": outcome.manifest.number,
         "program": outcome.foreign.program,

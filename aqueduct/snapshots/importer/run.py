@@ -1,6 +1,6 @@
-"""Reads what another program stored into segments of a new store, and commits it as its first snapshot.
+"""Reads the files of another backup program into segments of a new store, and commits its first snapshot.
 
-Nothing of it counts until then. Each task reads partitions, file by file.
+The segments do not count before the commit. Each task reads partitions, file by file.
 """
 
 import secrets
@@ -43,14 +43,14 @@ from aqueduct.work.workers import Workers
 READERS = {"kafka-backup": kafka_backup.read, "s3-binary": s3_binary.read}
 SHARE_BYTES = 64 << 20
 SHARE_PARTITIONS = 500
-MOST_FILE_BYTES = 2 << 30  # of a file of the other program, which is in memory; the default is 128 MB
+MOST_FILE_BYTES = 2 << 30  # of a file, which is in memory; the default of the programs is 128 MB
 FIRST = 1  # the only instance
 UNKNOWN = "unknown"  # the id of a topic, or of a cluster
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOrder:
-    """A foreign store, and where its content goes."""
+    """The request for an import: the other program's files, and the new store."""
 
     source: str  # URL
     layout: str
@@ -77,13 +77,13 @@ SIZE: Size[ImportShare] = Size(
 
 
 def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
-    """Import once; Refused where the layout is unknown, or the store has snapshots already.
+    """Import once. Refused if the layout is unknown, or the store already has snapshots.
 
-    Failed, with nothing committed, if a file is damaged or lost.
+    Failed, with nothing committed, if a file is damaged or missing.
     """
     began, started = time.monotonic(), timestamps.now()
     _refuse_nested(order)
-    foreign = _look(open_store(order.source), order)
+    foreign = _read_source(open_store(order.source), order)
     catalog = Catalog.open_or_make(open_store(order.store))
     if catalog.numbers():
         raise Refused(
@@ -152,7 +152,7 @@ def _commit(catalog: Catalog, manifest: Manifest, order: ImportOrder) -> None:
         ) from None
 
 
-def _look(objects: Objects, order: ImportOrder) -> ForeignStore:
+def _read_source(objects: Objects, order: ImportOrder) -> ForeignStore:
     if order.layout == "s3-binary":
         return s3_binary.store(objects.list(""), order.source)
     try:
@@ -193,7 +193,7 @@ def _import(
             begun.miss(todo[0].start, min(todo.pop(0).stop, first))
         begun.add(records, stop)
         while todo and todo[0].stop <= begun.reached:
-            todo.pop(0)  # what is told to be missing is there
+            todo.pop(0)  # reported as missing, but a file contains these offsets
     if todo and begun is None:
         begun = _Import(store, share, partition, todo[0].start)
     for missing in todo:
@@ -209,7 +209,7 @@ def _import(
 
 
 class _Import:
-    """One partition's import, file by file."""
+    """The import of one partition, file by file."""
 
     def __init__(self, store: Objects, share: ImportShare, partition: ForeignPartition, start: int) -> None:
         self._partition = partition
@@ -219,14 +219,14 @@ class _Import:
         self._gaps: list[Gap] = []
         self._start = self.reached = start
         self._twice = self._holes = self._others = 0
-        self._last: Records | None = None  # of the file before
+        self._last: Records | None = None  # of the previous file
 
     def add(self, records: Records, stop: int) -> None:
-        """Add a file's records, but for those that have come before."""
+        """Add the records of a file, without those of offsets that earlier files had."""
         again = int(np.searchsorted(records.offsets, self.reached))
         self._twice += again
         if again and self._last:
-            self._others += _unlike(records[:again], self._last)
+            self._others += _count_differing(records[:again], self._last)
         self._last = records
         if again < len(records):
             kept = records[again:]
@@ -235,7 +235,7 @@ class _Import:
             self.reached = stop
 
     def miss(self, start: int, stop: int) -> None:
-        """Note offsets that are told to be missing, as far as they have not come."""
+        """Add offsets that are reported as missing, unless a file contained them."""
         if stop <= self.reached:
             return
         if start > self.reached:
@@ -259,8 +259,8 @@ class _Import:
         )
 
 
-def _unlike(some: Records, others: Records) -> int:
-    """Return how many records have an offset that one of the others has, too, and are not the same."""
+def _count_differing(some: Records, others: Records) -> int:
+    """Return the number of records that differ from the other record at the same offset."""
     _, mine, theirs = np.intersect1d(some.offsets, others.offsets, assume_unique=True, return_indices=True)
     return sum(
         bool(some.times[one] != others.times[other]) or some.bodies[one] != others.bodies[other]
@@ -273,11 +273,14 @@ def _file(source: Objects, share: ImportShare, path: str, size: int) -> memoryvi
         content = source.read(path, at_most=MOST_FILE_BYTES)
     except MissingObject:
         raise Failed(
-            "import-file-missing", f"{path} is missing in {share.source}. Nothing was committed."
+            "import-file-missing",
+            f"{path} is missing in {share.source}. Nothing was committed. Restore the file, or import "
+            "another backup.",
         ) from None
     if size and len(content) != size:
         raise Failed(
-            "import-file-damaged", f"{share.source}/{path} has {len(content)} bytes, and should have {size}."
+            "import-file-damaged",
+            f"{share.source}/{path} has {len(content)} bytes, but its listed size is {size}.",
         )
     return content
 
@@ -331,7 +334,7 @@ def _manifest(
 
 
 def _check(manifest: Manifest, order: ImportOrder) -> None:
-    """Failed where the foreign store has what no snapshot can."""
+    """Raise Failed if the other program's store contains something that a snapshot cannot contain."""
     try:
         Fold().add(manifest)
         if fault := validation.fault(manifest):
@@ -339,7 +342,7 @@ def _check(manifest: Manifest, order: ImportOrder) -> None:
     except Failed as error:
         raise Failed(
             "import-manifest-invalid",
-            f"{order.source} cannot become a snapshot. Nothing was committed. {error}",
+            f"{order.source} cannot be converted to a snapshot. Nothing was committed. {error}",
         ) from None
 
 
@@ -348,13 +351,14 @@ def _unexplained(imported: Sequence[ImportedPartition]) -> Iterator[Skipped]:
         if part.others:
             yield Skipped(
                 f"{count(part.others, 'record')} of {part.partition}",
-                "the file before has other records at their offsets, which were imported: the topic may have "
-                "been re-created, and backed up to the same folder",
+                "the previous file has other records at the same offsets, and those were imported. The topic "
+                "may have been re-created, and backed up to the same folder",
                 "import-records-differ",
             )
         if part.holes:
             yield Skipped(
                 f"{count(part.holes, 'offset')} of {part.partition} between {part.start} and {part.stop - 1}",
-                "they have no record for an unknown reason: markers of transactions, compaction, or loss",
+                "the files contain no record at these offsets; possible reasons are transaction markers, "
+                "compaction and loss",
                 "import-offsets-unexplained",
             )

@@ -2,9 +2,9 @@
 
     <prefix>/<topic>/<partition>/<offset of the last record>.bytes       numbers padded with zeros, or not
 
-(GitHub: lensesio/stream-reactor, kafka-connect-aws-s3/README-sink.md; 5.0 has no such files any
-more.) A file is records one after the other: the key's length and the value's (8 bytes each, big-endian),
-key, value. Nothing else is there: offsets are counted back from the last one.
+(GitHub: lensesio/stream-reactor, kafka-connect-aws-s3/README-sink.md; 5.0 no longer writes such files.) A
+file consists of records: the length of the key and of the value (8 bytes each, big-endian), key, value. It
+contains no offsets: they are counted back from the last one, which is in the name.
 """
 
 import re
@@ -21,26 +21,26 @@ from aqueduct.store.objects import Entry
 from aqueduct.store.validation import MOST_PARTITIONS
 
 PROGRAM = "Stream Reactor's S3 sink (2.1.0 to 4.2.0, Bytes_KeyAndValueWithSizes)"
-INDEXES = ".indexes/"  # where the sink, since 3.0, looks up how far it has come
+INDEXES = ".indexes/"  # where the sink stores its progress, since 3.0
 SIZES = struct.Struct(">qq")
 NO_TIME = -1
 LACKS = (
-    Skipped("times of records", "such files have none, so the records have none (-1)", "import-source-lacks"),
-    Skipped("headers of records", "such files have none", "import-source-lacks"),
+    Skipped("timestamps of records", "the files contain none; each is imported as -1", "import-source-lacks"),
+    Skipped("headers of records", "the files contain none", "import-source-lacks"),
     Skipped(
         "settings of topics, and replication factors",
-        "such files have none. Set them after the restore",
+        "the files contain none. Set them after the restore",
         "import-source-lacks",
     ),
     Skipped(
         "consumer groups, ACLs and quotas",
-        "such files have none, so groups begin anew",
+        "the files contain none. Set the offsets of consumer groups after the restore",
         "import-source-lacks",
     ),
     Skipped(
         "offsets",
-        "only each file's last offset is known, and the others are counted from it: where the log had gaps "
-        "(markers of transactions, compaction), offsets before a gap are higher than they were",
+        "only the last offset of each file is known, and the others are counted back from it. Before gaps of "
+        "the log (transaction markers, compaction), the imported offsets are too high",
         "import-offsets-counted",
     ),
 )
@@ -51,7 +51,7 @@ _PATH = re.compile(
 
 
 def store(entries: Iterable[Entry], url: str) -> ForeignStore:
-    """Return what such files are there; Refused at a file of another layout."""
+    """Return the contents of a folder of such files. Refused if it contains a file of another layout."""
     files_by_partition: dict[tuple[str, int], list[ForeignFile]] = {}
     for entry in entries:
         if entry.path.startswith(INDEXES):
@@ -60,13 +60,15 @@ def store(entries: Iterable[Entry], url: str) -> ForeignStore:
         if match is None or int(match["partition"]) >= MOST_PARTITIONS:
             raise Refused(
                 "import-source-unknown",
-                f"{url} has {entry.path[:120]!r}, which is not a file of {PROGRAM}: its files are "
-                "<topic>/<partition>/<offset>.bytes below the sink's prefix. Pass that prefix with --from.",
+                f"{url} contains {entry.path[:120]!r}, which is not a file of {PROGRAM}: its files are "
+                "<topic>/<partition>/<offset>.bytes below the sink's prefix. Pass this prefix with --from.",
             )
         file = ForeignFile(entry.path, entry.size, int(match["last"]))
         files_by_partition.setdefault((match["topic"], int(match["partition"])), []).append(file)
     if not files_by_partition:
-        raise Refused("import-source-unknown", f"{url} has no file. Pass the prefix of the sink with --from.")
+        raise Refused(
+            "import-source-unknown", f"{url} contains no file. Pass the prefix of the sink with --from."
+        )
     topics: dict[str, int] = {}
     for topic, partition in files_by_partition:
         topics[topic] = max(topics.get(topic, 0), partition + 1)
@@ -81,8 +83,8 @@ def store(entries: Iterable[Entry], url: str) -> ForeignStore:
         if len(set(lasts)) < len(lasts):
             raise Refused(
                 "import-file-repeated",
-                f"{url}: {foreign_partition} has the file of an offset twice, with different leading zeros. "
-                "Move one of them away.",
+                f"{url}: {foreign_partition} has two files for the same offset, with different leading "
+                "zeros. Move one of them to another folder.",
             )
     return ForeignStore(
         program=PROGRAM, cluster="", topics=topics, partitions=partitions, groups=(), lacks=LACKS
@@ -90,15 +92,15 @@ def store(entries: Iterable[Entry], url: str) -> ForeignStore:
 
 
 def read(file_bytes: memoryview, file: ForeignFile, url: str) -> FoundRecords:
-    """Read a file; Failed if records do not fill it."""
+    """Read a file; Failed if its size does not match its records."""
     content = file_bytes.tobytes()
-    if not content:  # a sink writes a file when it has a record
+    if not content:  # the sink writes no empty files
         raise Failed("import-file-damaged", f"{url}/{file.path} is damaged: it has 0 bytes.")
     begins: list[int] = []
     keys: list[int] = []
     values: list[int] = []
     position = 0
-    while position < len(content):  # only the sizes say where the next record is
+    while position < len(content):  # only the sizes indicate the next record
         try:
             key, value = SIZES.unpack_from(content, position)
         except struct.error:
@@ -108,7 +110,7 @@ def read(file_bytes: memoryview, file: ForeignFile, url: str) -> FoundRecords:
             raise Failed(
                 "import-file-damaged",
                 f"{url}/{file.path} is truncated, or was not written with Bytes_KeyAndValueWithSizes: the "
-                f"record at byte {position} does not end in it.",
+                f"record at byte {position} extends beyond its end.",
             )
         if len(begins) > file.last:
             raise Failed(

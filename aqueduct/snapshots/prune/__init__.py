@@ -1,1 +1,1 @@
-"""Pruning: `plan` says which snapshots go, `run` removes them and what they alone name, `report` tells it."""
+"""Prunes: `plan` selects the snapshots to remove, `run` removes them, `report` prints the result."""

@@ -1,4 +1,4 @@
-"""The outcome of a prune, or of one that is only told."""
+"""The outcome of a prune, or of its preview."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from aqueduct.snapshots.prune.plan import PrunePlan
 
 @dataclass
 class Amount:
-    """How many objects, and their bytes."""
+    """A number of objects, and the sum of their bytes."""
 
     count: int = 0
     bytes: int = 0
@@ -22,31 +22,31 @@ class Amount:
 
 @dataclass(frozen=True)
 class Shrunk:
-    """A topic that has far fewer bytes in the newest snapshot than would be removed."""
+    """A topic that has far fewer bytes in the newest snapshot than in the data to be removed."""
 
     topic: str
-    goes: int  # bytes that would go, of the generation that has most of them
-    newest: int  # bytes that the newest snapshot has
+    goes: int  # bytes to be removed, of the generation that has most of them
+    newest: int  # bytes in the newest snapshot
 
 
 @dataclass(kw_only=True)
 class Swept:
-    """What became, or would become, of the objects below topics' folders."""
+    """The objects below the folders of topics, by what is removed and what stays."""
 
-    gone: dict[str, Amount] = field(default_factory=dict)  # by topic: only removed manifests named them
-    orphans: Amount = field(default_factory=Amount)  # that no manifest names, and that go
-    young: Amount = field(default_factory=Amount)  # the same, but they stay for now
+    gone: dict[str, Amount] = field(default_factory=dict)  # by topic: only removed snapshots used them
+    orphans: Amount = field(default_factory=Amount)  # that no snapshot uses, old enough to be removed
+    young: Amount = field(default_factory=Amount)  # the same, but too new to be removed
     strange: Amount = field(default_factory=Amount)  # neither segments nor indexes: they stay
-    newest: dict[str, Amount] = field(default_factory=dict)  # by topic: what the newest snapshot names
-    stated: Mapping[str, int] = field(default_factory=dict)  # the same in bytes, as its manifests state them
-    # By topic and generation: the part of what goes.
+    newest: dict[str, Amount] = field(default_factory=dict)  # by topic: objects of the newest snapshot
+    stated: Mapping[str, int] = field(default_factory=dict)  # their bytes, as the manifests state them
+    # Removed objects, by topic and generation.
     parts: dict[tuple[str, str], Amount] = field(default_factory=dict)
 
     def shrunk(self) -> tuple[Shrunk, ...]:
-        """Return topics that have less than half as many bytes in the newest snapshot as would be removed.
+        """Return topics whose data in the newest snapshot is less than half of the data to be removed.
 
-        Only the largest generation counts, because each generation is a whole copy of its topic. The newest
-        snapshot has no more than its manifests state: by that size, segments are chosen that are opened.
+        Only the largest generation counts, because each generation is a whole copy of its topic. Of the
+        newest snapshot, no more counts than its manifests state: the sample is chosen by that size.
         """
         most: dict[str, int] = {}
         for (topic, _), amount in self.parts.items():
@@ -60,23 +60,23 @@ class Swept:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenedSample:
-    """The result of opening segments of snapshots that stay."""
+    """The result of checking a sample of the remaining snapshots."""
 
     segments: int = 0
     bytes: int = 0
-    digests_only: int = 0  # of these segments: encrypted, and no key here opens them
+    digests_only: int = 0  # of these segments: encrypted, and no private key opens them
     faults: tuple[Fault, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class PruneOutcome:
     plan: PrunePlan
-    times: Mapping[int, int]  # when each snapshot was made, in milliseconds since 1970
-    manifest_bytes: int  # of snapshots that go
+    times: Mapping[int, int]  # when each snapshot was created, in milliseconds since 1970
+    manifest_bytes: int  # of the snapshots to be removed
     swept: Swept
     executed: bool
     left_out: LeftOut
     seconds: float
     opened: OpenedSample
-    refused: tuple[Shrunk, ...] = ()  # why nothing was removed, though it was asked for
-    damaged: tuple[Fault, ...] = ()  # the same: objects of what stays
+    refused: tuple[Shrunk, ...] = ()  # topics because of which nothing was removed
+    damaged: tuple[Fault, ...] = ()  # damaged objects because of which nothing was removed

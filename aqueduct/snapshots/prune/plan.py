@@ -1,4 +1,4 @@
-"""The plan of a prune: which snapshots stay, and in which order the others go."""
+"""The plan of a prune: which snapshots stay, and in which order the others are removed."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,29 +8,29 @@ from aqueduct.snapshots.prune.policy import Dated, KeepPolicy
 
 @dataclass(frozen=True, kw_only=True)
 class Pruned:
-    """What a prune needs to know of a snapshot."""
+    """A snapshot, as a prune considers it."""
 
     number: int
-    time: int  # when it was made, in milliseconds since 1970
-    base: int  # the full manifest that it is read from, itself if it is one
-    doubtful: str = ""  # why its time is in doubt: it stays, and takes no place that a policy gives
+    time: int  # when it was created, in milliseconds since 1970
+    base: int  # the full manifest that it builds on; its own number, if it is full
+    doubtful: str = ""  # why its time is doubtful: it then stays, and does not count for the policy
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrunePlan:
-    """Which snapshots stay, and which go."""
+    """The snapshots that stay, and the ones that are removed."""
 
-    stay: Mapping[int, str]  # why, by number, ascending
-    go: tuple[int, ...]  # ascending
-    rounds: tuple[tuple[int, ...], ...]  # what goes, in this order; of one round, in any
-    leased: tuple[int, ...]  # of what stays, what only restores keep
-    doubtful: tuple[int, ...] = ()  # of what stays, what does so because its time is in doubt
+    stay: Mapping[int, str]  # the reason, by number, ascending
+    go: tuple[int, ...]  # to be removed, ascending
+    rounds: tuple[tuple[int, ...], ...]  # `go` in the order of removal; within a round, in any order
+    leased: tuple[int, ...]  # those that stay only because of a restore or an export
+    doubtful: tuple[int, ...] = ()  # those that stay because their time is doubtful
 
 
 def plan(snapshots: Sequence[Pruned], keep: KeepPolicy, leased: Mapping[int, Collection[str]]) -> PrunePlan:
-    """Plan a prune of these snapshots, all whole, in the order of their numbers.
+    """Plan a prune of these undamaged snapshots, in the order of their numbers.
 
-    `leased`: ids of restores that use a snapshot, by its number.
+    `leased`: ids of the restores and exports that use a snapshot, by its number.
     """
     by_number = {snapshot.number: snapshot for snapshot in snapshots}
     kept = keep.keeps(
@@ -41,7 +41,7 @@ def plan(snapshots: Sequence[Pruned], keep: KeepPolicy, leased: Mapping[int, Col
             kept[snapshot.number] = [snapshot.doubtful]
     by_policy = _with_chains(by_number, kept)
     used = {
-        number: [f"{_reader(restore_id)} read it within 3 hours" for restore_id in sorted(restores)]
+        number: [f"{_reader(restore_id)} read it in the last 3 hours" for restore_id in sorted(restores)]
         for number, restores in leased.items()
         if number in by_number
     }
@@ -59,24 +59,24 @@ def plan(snapshots: Sequence[Pruned], keep: KeepPolicy, leased: Mapping[int, Col
 
 
 def _reader(lease: str) -> str:
-    """Return what sentences call it; whether it has ended, a lease does not tell."""
+    """Return the name of a lease's owner in sentences. A lease does not show whether the owner has ended."""
     return lease.replace("-", " ", 1) if lease.startswith("export-") else f"restore {lease}"
 
 
 def _with_chains(by_number: Mapping[int, Pruned], reasons: Mapping[int, Iterable[str]]) -> dict[int, str]:
-    """Return what stays, and why: what is kept, and what it builds on."""
+    """Return the snapshots that stay, with the reason: the kept ones, and those that they build on."""
     stay = {number: ", ".join(whys) for number, whys in reasons.items()}
     for number in sorted(reasons):
         for below in range(by_number[number].base, number):
-            stay.setdefault(below, f"{number} builds on it")
+            stay.setdefault(below, f"snapshot {number} builds on it")
     return stay
 
 
 def _rounds(by_number: Mapping[int, Pruned], go: Iterable[int]) -> tuple[tuple[int, ...], ...]:
-    """Return what goes from the end of each chain on.
+    """Return the snapshots to be removed, from the end of each chain on.
 
-    What is there builds on the one before it, down to its base. So the newest of each chain goes first, then
-    the one before that: whatever stops this in between, all that is left is whole.
+    Each snapshot builds on the one before it, down to its base. The newest of each chain is removed first,
+    then the one before it. If the prune is interrupted, all remaining snapshots are still complete.
     """
     chains: dict[int, list[int]] = {}
     for number in go:

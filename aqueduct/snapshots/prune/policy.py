@@ -1,4 +1,4 @@
-"""The snapshots that a policy keeps. Days are those of UTC, weeks those of ISO 8601."""
+"""The policy that selects the snapshots to keep. Days are in UTC, weeks follow ISO 8601."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ DAY = 86_400_000  # milliseconds
 
 
 class Dated(NamedTuple):
-    """A snapshot, and when it was made, in milliseconds since 1970."""
+    """A snapshot and its time of creation, in milliseconds since 1970."""
 
     number: int
     time: int
@@ -19,16 +19,16 @@ class Dated(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class KeepPolicy:
-    """How many snapshots are kept; of several rules, each keeps what it keeps. 0: the rule is none."""
+    """The numbers of snapshots to keep. A snapshot stays if one of the rules keeps it. 0: no such rule."""
 
     last: int = 0  # the newest ones
-    daily: int = 0  # the newest of each of so many days that have one
-    weekly: int = 0  # the same of weeks
-    monthly: int = 0  # of months
-    days: int = 0  # all that are no more than so many days older than the newest
+    daily: int = 0  # the newest one of each of this many days that have one
+    weekly: int = 0  # the same for weeks
+    monthly: int = 0  # the same for months
+    days: int = 0  # all that are at most this many days older than the newest one
 
     def keeps(self, snapshots: Sequence[Dated]) -> dict[int, list[str]]:
-        """Return why snapshots are kept, by their numbers; the newest is, always. They come in any order."""
+        """Return the reasons to keep snapshots, by number. The newest one is always kept. Any order."""
         newest_first = sorted(snapshots, reverse=True)
         reasons: dict[int, list[str]] = {}
         for snapshot in newest_first[:1]:

@@ -1,4 +1,4 @@
-"""Which segments manifests name, as digests: ten million take 160 MB, however many manifests name them."""
+"""A set of the segments that manifests list, as digests. Ten million need 160 MB."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -8,14 +8,14 @@ import numpy as np
 import xxhash
 
 DIGEST = "S16"
-LOOSE = 1 << 20  # digests that wait to be sorted in, at least
-AT_ONCE = 1 << 16  # names that are in memory
+LOOSE = 1 << 20  # minimum number of unsorted digests before they are sorted in
+AT_ONCE = 1 << 16  # names in memory at the same time
 
 Digests = np.ndarray[Any, np.dtype[np.bytes_]]
 
 
 def digests(names: Iterable[str]) -> Digests:
-    """Return a digest of each name. Two names have the same one with a chance of 1 in 2^128."""
+    """Return a digest of each name. Two names have the same digest with a probability of 1 in 2^128."""
     left = iter(names)
     return np.concatenate(
         [np.empty(0, DIGEST), *map(_digests, iter(lambda: list(islice(left, AT_ONCE)), []))]
@@ -23,7 +23,7 @@ def digests(names: Iterable[str]) -> Digests:
 
 
 class NamedSegments:
-    """A set of names that only grows."""
+    """A set of segment names. Names can only be added."""
 
     def __init__(self) -> None:
         self._sorted: Digests = np.empty(0, DIGEST)
@@ -41,7 +41,7 @@ class NamedSegments:
         return len(self._sorted)
 
     def has(self, names: Sequence[str]) -> list[bool]:
-        """Tell of each name whether it was added."""
+        """Return for each name whether it was added."""
         self._sort()
         if not len(self._sorted):
             return [False] * len(names)

@@ -1,4 +1,4 @@
-"""The report of a prune: a page for people, and JSON for programs."""
+"""The report of a prune, as text and as JSON."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -39,16 +39,16 @@ def _lines(outcome: PruneOutcome) -> Iterator[str]:
             yield f"{shown[name]:<{width}}  {objects.count:>12,}  {objects.bytes:>19,}"
     if swept.young.count:
         yield (
-            f"{count(swept.young.count, 'object')} ({swept.young.bytes / 1e6:,.1f} MB) of runs that may not "
-            "have committed yet: they are kept for now."
+            f"Kept for now: {count(swept.young.count, 'object')} ({swept.young.bytes / 1e6:,.1f} MB) of "
+            "backups that may still be running."
         )
     if swept.strange.count:
-        yield f"{count(swept.strange.count, 'object')} below topics/ that no backup writes: they are kept."
+        yield f"Kept: {count(swept.strange.count, 'object')} below topics/ that Aqueduct does not write."
     for skipped in outcome.left_out:
         yield f"Skipped: {skipped}."
     for shrunk in outcome.refused:
         sizes = (
-            f"{shrunk.goes / 1e6:,.1f} MB would be removed, and the newest snapshot has "
+            f"{shrunk.goes / 1e6:,.1f} MB would be removed, but the newest snapshot has only "
             f"{shrunk.newest / 1e6:,.1f} MB"
         )
         yield f"Refused: {labelled(SMALLER, f'topic {shrunk.topic}: {sizes}')}."
@@ -60,7 +60,7 @@ def _lines(outcome: PruneOutcome) -> Iterator[str]:
         yield (
             f"Opened a sample of the remaining snapshots: {count(opened, 'segment')} "
             f"({outcome.opened.bytes / 1e6:,.1f} MB)"
-            + (f", {count(unread, 'encrypted one')} of them by digest only." if unread else ".")
+            + (f", of which {count(unread, 'encrypted one')} by digest only." if unread else ".")
         )
     number = sum(amount.count for amount in swept.gone.values())
     size = sum(amount.bytes for amount in swept.gone.values()) / 1e6
@@ -69,20 +69,20 @@ def _lines(outcome: PruneOutcome) -> Iterator[str]:
         f"({outcome.manifest_bytes / 1e6:,.1f} MB), "
         f"{count(number, 'object')} ({size:,.1f} MB) that only these snapshots use, and "
         f"{count(swept.orphans.count, 'orphan')} ({swept.orphans.bytes / 1e6:,.1f} MB) that no snapshot "
-        f"uses; {count(len(plan.stay), 'snapshot')} kept; {outcome.seconds:.1f} s.{_then(outcome)}"
+        f"uses; {count(len(plan.stay), 'snapshot')} kept; {outcome.seconds:.1f} s.{_conclusion(outcome)}"
     )
 
 
-def _then(outcome: PruneOutcome) -> str:
+def _conclusion(outcome: PruneOutcome) -> str:
     if outcome.damaged:
         return (
-            " Nothing was removed. Find out who can write to the store, and copy the objects from a copy of "
-            "it. If they are lost for good, --past-damage with --execute removes what the plan shows."
+            " Nothing was removed. Find out who can write to the store, and restore the objects from a copy "
+            "of the store. If they are lost, --past-damage with --execute removes what the plan shows."
         )
     if outcome.refused:
         return (
-            " Nothing was removed. Check that the newest snapshot is yours and complete. If topics were "
-            "deleted or emptied on purpose, --allow-less with --execute removes their data."
+            " Nothing was removed. Check that your backup wrote the newest snapshot, and that it is complete."
+            " If topics were deleted or emptied on purpose, --allow-less with --execute removes their data."
         )
     return "" if outcome.executed else " Nothing was removed. To remove them, pass --execute."
 
@@ -92,7 +92,7 @@ def _fate(outcome: PruneOutcome, number: int) -> str:
 
 
 def report(outcome: PruneOutcome) -> dict[str, Any]:
-    """Return DESIGN's report, with what went, or would."""
+    """Return the JSON report: what was removed, or would be."""
     swept = outcome.swept
     return {
         "snapshot": max(outcome.times),

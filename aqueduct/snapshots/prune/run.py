@@ -1,8 +1,8 @@
-"""Removes snapshots of a store, and the objects that they alone name.
+"""Removes snapshots of a store, and the objects that only these snapshots use.
 
-Nothing is written: so a backup that runs meanwhile loses nothing, and who prunes needs no right to create.
-Manifests go first: while one is there, all that it names is. Objects that no manifest names stay as long as a
-run that has not committed yet may still name them. Before anything goes, a sample of what stays is opened.
+A prune creates no objects. So it cannot disturb a running backup, and needs no permission to create objects.
+Manifests are removed before the objects that they list. Objects that no manifest lists stay as long as a
+running backup may still commit them. Before the removal, a sample of the remaining objects is checked.
 """
 
 import time
@@ -37,9 +37,9 @@ from aqueduct.work.progress import note
 if TYPE_CHECKING:
     from aqueduct.common.keys import ReceiverKey
 
-REQUEST_PATHS = 1000  # that one request removes: S3's most
-REQUESTS = 8  # at once
-TRIES = 10  # while another prune removes manifests that are being read
+REQUEST_PATHS = 1000  # objects that one request removes: the maximum of S3
+REQUESTS = 8  # at the same time
+TRIES = 10  # if another prune removes manifests while they are read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,30 +48,30 @@ class PruneOrder:
 
     store: str  # URL
     keep: KeepPolicy
-    execute: bool = False  # else it is only told what would go
+    execute: bool = False  # else only a preview
     orphan_hours: float = 48
     trust: Trust = EVERYBODY
-    private_keys: "tuple[ReceiverKey, ...]" = ()  # that open encrypted manifests
-    copied_through: int = 0  # snapshots up to this one were copied, and are as old as their manifests say
+    private_keys: "tuple[ReceiverKey, ...]" = ()  # that decrypt manifests
+    copied_through: int = 0  # snapshots up to this one were copied, and are as old as their manifests state
     wrong_clock: frozenset[int] = frozenset()  # snapshots of hosts whose clocks were wrong
-    allow_less: bool = False  # also remove data of a topic that has far less in the newest snapshot
-    past_damage: bool = False  # also remove where objects of snapshots that stay are damaged
-    sample_bytes: int = SAMPLE_BYTES  # of what stays, that are opened before anything goes; 0: none
+    allow_less: bool = False  # also remove data of a topic that has far less data in the newest snapshot
+    past_damage: bool = False  # also remove snapshots if objects of remaining ones are damaged
+    sample_bytes: int = SAMPLE_BYTES  # size of the sample that is checked before the removal; 0: none
 
 
 def prune(order: PruneOrder) -> PruneOutcome:
-    """Prune a store, or tell what would go.
+    """Prune a store, or preview it.
 
-    Refused without a snapshot, or if the time of a manifest runs backwards. Where the newest snapshot has far
-    less of a topic than what would go, or objects of what stays are not what manifests say, nothing is
-    removed, and the outcome says so (`refused`, `damaged`).
-    Failed, with nothing removed, if a snapshot can't be used: what it names would look as if nobody did.
+    Nothing is removed, and the outcome has the reason (`refused`, `damaged`), if the newest snapshot has far
+    less data of a topic than would be removed, or if objects of remaining snapshots are damaged.
+    Refused if there is no snapshot, or if the times of manifests run backwards. Failed, with nothing removed,
+    if a snapshot is unusable: the objects that it lists would count as orphans.
     """
     began = time.monotonic()
     objects = open_editable(order.store)
     keys = Keyring(objects, order.private_keys)
     catalog = Catalog.open(objects, order.trust, keys)
-    stock, planned, opened = _judged(catalog, objects, keys, order)
+    stock, planned, opened = _plan_prune(catalog, objects, keys, order)
     prune_plan = stock.plan
     left_out = [
         Skipped(f"snapshot {number}", f"it is kept for now: {prune_plan.stay[number]}", "snapshot-leased")
@@ -93,14 +93,15 @@ def prune(order: PruneOrder) -> PruneOutcome:
                 objects.remove_many(paths)
         for paths in in_lists(stock.leases.over, REQUEST_PATHS):
             objects.remove_many(paths)
-    # Of a restore that began while its snapshot was removed: it knows what it reads, and nobody else does.
+    # A restore may have begun while its snapshot was removed. Only this restore knows which objects it reads.
     newest = max(stock.listed)
     late = {
         number for number in _leases(objects, stock.newest).held if number <= newest
     } - prune_plan.stay.keys()
     if late:
         reason = (
-            f"restores use snapshots that are gone ({some(sorted(late))}); run it again when they have ended"
+            f"restores use removed snapshots ({some(sorted(late))}). Run the command again after the "
+            "restores have ended"
         )
         left_out.append(Skipped("all objects", reason, "restores-use-pruned-snapshots"))
     swept = planned if not order.execute and not late else None
@@ -108,33 +109,33 @@ def prune(order: PruneOrder) -> PruneOutcome:
     return _outcome(stock, swept, left_out, began, opened, executed=order.execute)
 
 
-def _judged(
+def _plan_prune(
     catalog: Catalog, objects: EditableObjects, keys: Keyring, order: PruneOrder
-) -> tuple["_Found", Swept | None, OpenedSample]:
-    """Return the plan, what it would remove (None: no data), and the result of opening a sample of the rest.
+) -> tuple["_Stock", Swept | None, OpenedSample]:
+    """Return the plan, the preview of the removal (None: no data), and the result of checking a sample.
 
-    If another prune removes some of the rest meanwhile, everything is read again.
+    If another prune removes remaining snapshots at the same time, everything is read again.
     """
     for _ in range(TRIES):
-        stock = _look(catalog, objects, order)
+        stock = _read_until_stable(catalog, objects, order)
         if not stock.plan.go:
             return stock, None, OpenedSample()
         planned = None
-        if len(stock.kept) < len(stock.ever):  # else no data go
+        if len(stock.kept) < len(stock.ever):  # else no data is removed
             planned = _sweep(objects, stock, order, keep_all=False, remove=False)
         if opened := _opened(catalog, keys, stock, planned, order):
             return stock, planned, opened
-    raise _changing(order.store)
+    raise _snapshots_changing(order.store)
 
 
 def _opened(
-    catalog: Catalog, keys: Keyring, stock: "_Found", planned: Swept | None, order: PruneOrder
+    catalog: Catalog, keys: Keyring, stock: "_Stock", planned: Swept | None, order: PruneOrder
 ) -> OpenedSample | None:
-    """Open a sample of what stays; None if another prune has removed some of it meanwhile."""
+    """Check a sample of the remaining segments; None if another prune has removed some of them."""
     chosen = stock.samples.chosen(planned.gone.keys() if planned else (), order.sample_bytes)
     if not chosen:
         return OpenedSample()
-    note(f"Opening a sample of what stays: {count(len(chosen), 'segment')}.")
+    note(f"Checking a sample of the remaining snapshots: {count(len(chosen), 'segment')}.")
     opened = open_sample(order.store, keys, chosen)
     if opened.faults and not stock.plan.stay.keys() <= catalog.listed().keys():
         return None
@@ -142,7 +143,7 @@ def _opened(
 
 
 def _outcome(
-    stock: "_Found",
+    stock: "_Stock",
     swept: Swept,
     left_out: Sequence[Skipped],
     began: float,
@@ -166,8 +167,8 @@ def _outcome(
     )
 
 
-def _doubtful(stock: "_Found", order: PruneOrder) -> list[Skipped]:
-    """Return the snapshots that stay because their times are in doubt, those in a row as one."""
+def _doubtful(stock: "_Stock", order: PruneOrder) -> list[Skipped]:
+    """Return the snapshots that stay because their times are doubtful, consecutive ones as one item."""
     some_ = [snapshot for snapshot in stock.snapshots if snapshot.doubtful]
     rows: list[list[Pruned]] = []
     for snapshot in some_:
@@ -187,7 +188,7 @@ def _doubtful(stock: "_Found", order: PruneOrder) -> list[Skipped]:
 
 def _reason(snapshot: Pruned, order: PruneOrder) -> str:
     if snapshot.number <= order.copied_through and snapshot.number not in order.wrong_clock:
-        return "Either it was copied again later than others, or an attacker wrote it"
+        return "Either it was copied later than other snapshots, or an attacker wrote it"
     return (
         "Either the store was copied, or a clock was wrong, or an attacker wrote it. If the store was "
         "copied, pass the number of the last copied snapshot with --copied-through"
@@ -195,35 +196,35 @@ def _reason(snapshot: Pruned, order: PruneOrder) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Found:
-    """What is in a store, and what is to become of it."""
+class _Stock:
+    """The snapshots of a store, and the plan for them."""
 
     listed: Mapping[int, Entry]  # manifests, by number
     snapshots: tuple[Pruned, ...]
     leases: Leases
     plan: PrunePlan
-    ever: NamedSegments  # the segments that any manifest names
-    kept: NamedSegments  # those of what stays
+    ever: NamedSegments  # the segments that any manifest lists
+    kept: NamedSegments  # those of the remaining snapshots
     last: NamedSegments  # those of the newest snapshot
     stated: Mapping[str, int]  # by topic: bytes of the newest snapshot's objects, as its manifests state them
-    samples: Samples  # of what stays
+    samples: Samples  # of the remaining snapshots
 
     @property
     def newest(self) -> Entry:
         return self.listed[max(self.listed)]
 
 
-def _look(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Found:
-    """Read every manifest, and full ones that stay once more; all again where another prune took some."""
+def _read_until_stable(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Stock:
+    """Read all manifests, and remaining full ones twice. Start again if another prune removed some."""
     for _ in range(TRIES):
         listed = catalog.listed()
         if not listed:
-            raise Refused("snapshot-missing", f"There is no snapshot in {order.store} yet.")
+            raise Refused("snapshot-missing", f"{order.store} contains no snapshot. Check --store.")
         if absent := sorted(order.wrong_clock - listed.keys()):
             raise Refused(
                 "snapshot-missing",
-                f"--wrong-clock {absent[0]}: {order.store} has no snapshot of this number. Run aqueduct "
-                "snapshots to list them. Nothing was removed.",
+                f"--wrong-clock {absent[0]}: {order.store} has no snapshot with this number. Run aqueduct "
+                "snapshots to list the snapshots. Nothing was removed.",
             )
         note(f"Reading {count(len(listed), 'manifest')}.")
         try:
@@ -231,30 +232,30 @@ def _look(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Fou
                 return stock
         except Broken as error:
             if listed.keys() <= catalog.listed().keys():
-                raise Failed(error.id, _no_prune(error, objects.url)) from None
-    raise _changing(order.store)
+                raise Failed(error.id, _unusable_snapshot(error, objects.url)) from None
+    raise _snapshots_changing(order.store)
 
 
-def _changing(url: str) -> Failed:
+def _snapshots_changing(url: str) -> Failed:
     return Failed(
         "snapshots-changing",
-        f"Snapshots of {url} go while they are read, or restores begin. Nothing was removed; run it "
-        "again when other prunes have ended.",
+        f"Snapshots of {url} were removed, or restores began, while this prune read them. Nothing was "
+        "removed. Run the command again after other prunes have ended.",
     )
 
 
 def _read(
     catalog: Catalog, objects: EditableObjects, order: PruneOrder, listed: Mapping[int, Entry]
-) -> _Found | None:
-    """Return what is there and what is to become of it; None if that has changed meanwhile."""
+) -> _Stock | None:
+    """Read the manifests and plan the prune; None if the store has changed meanwhile."""
     ever, snapshots = NamedSegments(), []
     added = dict[
         int, Digests
-    ]()  # by increments; full manifests repeat what was before, so they are read again
+    ]()  # of increments only; full manifests repeat the earlier segments, so they are read again
     times = {number: int(entry.written * 1000) for number, entry in listed.items()}
     clock = Clock(copied_through=order.copied_through, wrong=order.wrong_clock, written=times)
     for manifest in catalog.every(listed):
-        named = _named(manifest)
+        named = _listed_segments(manifest)
         ever.add(named)
         if not manifest.full:
             added[manifest.number] = named
@@ -265,7 +266,7 @@ def _read(
     if len(snapshots) < len(listed):
         return None
     if clock.backwards:
-        raise Refused("snapshot-time-backwards", _not_backwards(clock, objects.url))
+        raise Refused("snapshot-time-backwards", _time_backwards(clock, objects.url))
     newest = listed[max(listed)]
     now = _leases(objects, newest)
     prune_plan = plan(snapshots, order.keep, now.held)
@@ -277,7 +278,7 @@ def _read(
             named = added[number]
         else:
             manifest = catalog.manifest(number)
-            named = _named(manifest)
+            named = _listed_segments(manifest)
             (samples.newest if in_newest else samples.others).add(manifest.segments)
             if in_newest:
                 for segment in manifest.segments:
@@ -287,7 +288,7 @@ def _read(
             last.add(named)
     if _leases(objects, newest).held.keys() & set(prune_plan.go):
         return None  # a restore has begun that is not in the plan
-    return _Found(
+    return _Stock(
         listed=listed,
         snapshots=tuple(snapshots),
         leases=now,
@@ -300,27 +301,28 @@ def _read(
     )
 
 
-def _not_backwards(clock: Clock, url: str) -> str:
+def _time_backwards(clock: Clock, url: str) -> str:
     number, made, before = clock.backwards[0]
-    more = f", and {len(clock.backwards) - 1:,} more run backwards" if clock.backwards[1:] else ""
+    others = len(clock.backwards) - 1
+    more = f" ({count(others, 'more snapshot')} with the same fault)" if others else ""
     return (
-        f"Snapshot {number} of {url} says that it was made at {timestamps.text(made)}, and one before it at "
-        f"{timestamps.text(before)}{more}. Nothing was removed. Find out who wrote it. If no backup of yours "
-        f"did, move it and the snapshots that build on it out of {names.SNAPSHOTS}/. If a host's clock was "
-        f"wrong, keep it with --wrong-clock {number}."
+        f"Snapshot {number} of {url} has the time {timestamps.text(made)}, but an earlier snapshot has the "
+        f"later time {timestamps.text(before)}{more}. Nothing was removed. Find out who wrote snapshot "
+        f"{number}. If none of your backups did, move it and the snapshots that build on it out of "
+        f"{names.SNAPSHOTS}/. If the clock of a host was wrong, pass --wrong-clock {number} to keep it."
     )
 
 
-def _named(manifest: Manifest) -> Digests:
-    """Return the segments that a manifest names and that have objects."""
+def _listed_segments(manifest: Manifest) -> Digests:
+    """Return the segments that a manifest lists and that have objects."""
     return digests(segment.stem for segment in manifest.segments if segment.records)
 
 
-def _no_prune(error: Broken, url: str) -> str:
+def _unusable_snapshot(error: Broken, url: str) -> str:
     return (
-        f"{error} Nothing was removed, because the objects that only it lists would seem unused. Restore it "
-        f"from a copy of {url}. To abandon it, move it and the snapshots that build on it out of "
-        f"{names.SNAPSHOTS}/: they are then lost."
+        f"{error} Nothing was removed, because objects that only this snapshot uses would count as orphans. "
+        f"Restore the snapshot from a copy of {url}. To abandon it, move it and the snapshots that build on "
+        f"it out of {names.SNAPSHOTS}/: they are then lost."
     )
 
 
@@ -329,26 +331,26 @@ def _leases(objects: EditableObjects, newest: Entry) -> Leases:
 
 
 def _sweep(
-    objects: EditableObjects, stock: _Found, order: PruneOrder, *, keep_all: bool, remove: bool
+    objects: EditableObjects, stock: _Stock, order: PruneOrder, *, keep_all: bool, remove: bool
 ) -> Swept:
-    """Look at every object below topics' folders, as they are listed, and remove what goes.
+    """List all objects below the folders of topics, and remove those that the plan selects.
 
-    What a run writes that is not committed yet is newer than the newest manifest: one that began before that
-    was committed comes too late for its number. So it is by the store's clock alone that an object is old.
+    Uncommitted objects of a run are newer than the newest manifest: a run that began before that manifest
+    can no longer commit. So the age of an object is determined by the clock of the store alone.
     """
     before = stock.newest.written - order.orphan_hours * 3600
     swept = Swept(stated=stock.stated)
     with ThreadPoolExecutor(REQUESTS) as pool:
         for entries in in_lists(objects.list(names.TOPICS), REQUESTS * REQUEST_PATHS):
-            going = list(_going(entries, stock, before, swept))
+            going = list(_removable_paths(entries, stock, before, swept))
             if remove and not keep_all:
                 for _ in pool.map(objects.remove_many, in_lists(going, REQUEST_PATHS)):
                     pass
     return Swept(young=swept.young, strange=swept.strange) if keep_all else swept
 
 
-def _going(entries: Iterable[Entry], stock: _Found, before: float, swept: Swept) -> Iterator[str]:
-    """Yield the paths of what goes, and count what is there."""
+def _removable_paths(entries: Iterable[Entry], stock: _Stock, before: float, swept: Swept) -> Iterator[str]:
+    """Yield the paths of objects to be removed, and count all objects."""
     segments = []
     for entry in entries:
         if of := names.segment_of(entry.path):

@@ -1,7 +1,7 @@
-"""A sample of the segments that remaining snapshots use, which prune opens before it removes anything.
+"""A sample of the segments that remaining snapshots use, which a prune checks before it removes anything.
 
-Prune compares sizes of objects, and anyone who may create objects can upload random bytes of any size. So
-segments of the newest snapshot are read first, of topics that lose data: these replace what would go.
+A prune compares only the sizes of objects, and anyone who can create objects can upload random bytes of any
+size. So the sample begins with segments of the newest snapshot, of topics that lose data.
 """
 
 import math
@@ -23,9 +23,9 @@ from aqueduct.store.expiry import expired
 from aqueduct.store.keyring import Keyring, Locked
 from aqueduct.store.manifest import Segment
 
-SAMPLE_BYTES = 2 << 30  # stored; the last segment may exceed it
+SAMPLE_BYTES = 2 << 30  # as stored; the last segment may exceed it
 SAMPLE_SEGMENTS = 1_000
-TOPIC_SEGMENTS = 10  # of a topic, of the newest snapshot, and as many of all others
+TOPIC_SEGMENTS = 10  # of each topic in the newest snapshot, and as many of all other segments
 
 
 class _Drawn(NamedTuple):
@@ -34,9 +34,9 @@ class _Drawn(NamedTuple):
 
 
 class SegmentSample:
-    """A random sample of the segments of each topic: larger ones are drawn more often.
+    """A random sample of the segments of each topic. Larger segments are drawn more often.
 
-    Which are drawn, nobody can know before. A segment that several manifests name has no better chance.
+    The selection is unpredictable. A segment that several manifests list has no better chance.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class SegmentSample:
                 heapreplace(drawn, candidate)
 
     def of(self, topics: Collection[str], *, others: bool = False) -> Iterator[Segment]:
-        """Yield one segment of each of these topics in any order, or of all others, then a second of each."""
+        """Yield one segment of each of these topics, or of all others, then a second one of each."""
         rows = [
             [drawn.segment for drawn in sorted(of_topic, reverse=True)]
             for topic, of_topic in self._drawn.items()
@@ -70,20 +70,20 @@ class SegmentSample:
             yield from filter(None, of_rank)
 
     def _rank(self, segment: Segment) -> float:
-        """Draw by weight (Efraimidis and Spirakis): the highest of log(u) / weight are the sample."""
+        """Return a random rank, weighted by size (Efraimidis and Spirakis): log(u) / weight."""
         uniform = ((hash((self._salt, segment)) & ((1 << 61) - 1)) + 1) / (1 << 61)
         return math.log(uniform) / max(1, segment.stored_bytes + segment.index_bytes)
 
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of what stays."""
+    """The samples of the remaining snapshots."""
 
     newest: SegmentSample = field(default_factory=SegmentSample)  # of the newest snapshot
     others: SegmentSample = field(default_factory=SegmentSample)
 
     def chosen(self, losing: Collection[str], most_bytes: int) -> list[Segment]:
-        """Return segments in the order of their use: of topics that lose data first, up to the limits."""
+        """Return segments in the order of the check, up to the limits. Topics that lose data are first."""
         chosen: dict[Segment, None] = {}
         size = 0
         for some, others in (
@@ -104,7 +104,7 @@ class Samples:
 def open_sample(url: str, keys: Keyring, chosen: Sequence[Segment]) -> OpenedSample:
     """Read these segments and their indexes, and compare them with their manifests and with each other.
 
-    Digests alone prove nothing against the signer of a manifest, so each batch is read, too.
+    Each batch is read, too, because the signer of a manifest could list digests of invalid segments.
     """
     lost = {fault.segment: fault for fault in _lend(url, keys, chosen)}
     readable = tuple(segment for segment in chosen if segment not in lost)
@@ -112,7 +112,7 @@ def open_sample(url: str, keys: Keyring, chosen: Sequence[Segment]) -> OpenedSam
     faults = [
         fault
         for fault in verify.check(verify.VerifyShare(store=url, segments=readable, whole=True))
-        if not (fault.id == "object-missing" and expired(fault.segment, now))  # a lifecycle rule removed it
+        if not (fault.id == "object-missing" and expired(fault.segment, now))  # deleted by a lifecycle rule
     ]
     return OpenedSample(
         segments=len(chosen),
@@ -123,7 +123,7 @@ def open_sample(url: str, keys: Keyring, chosen: Sequence[Segment]) -> OpenedSam
 
 
 def _lend(url: str, keys: Keyring, chosen: Iterable[Segment]) -> Iterator[Fault]:
-    """Lend this process the keys of these segments; yield those whose keys are lost or damaged."""
+    """Pass the keys of these segments to this process; yield segments whose keys are lost or damaged."""
     of_run: dict[str, list[Segment]] = {}
     for segment in chosen:
         if segment.encrypted:
@@ -132,7 +132,7 @@ def _lend(url: str, keys: Keyring, chosen: Iterable[Segment]) -> Iterator[Fault]
         try:
             segments.lend(keys, some, url)
         except Locked:
-            continue  # their digests are compared
+            continue  # only their digests are compared
         except Failed as error:
             for segment in some:
                 yield Fault(segment, segment.path, str(error), error.id)

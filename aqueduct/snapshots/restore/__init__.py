@@ -1,1 +1,1 @@
-"""Restoring a snapshot: `plan` says which records go where, `run` brings them there, `report` tells it."""
+"""Restores of topics: `plan` assigns records to partitions, `run` writes them, `report` prints the result."""

@@ -1,8 +1,8 @@
-"""What an earlier restore wrote to the target, so that a newer snapshot is appended from there on.
+"""Continues earlier restores: `--append` of a newer snapshot writes only the records that they did not write.
 
-The target stores, for each topic, which records of which store a restore has written (RestoreOrigin), and
-for each partition the store's offset up to which it has. `--append` without `--restore-id` writes the records
-after that.
+For each topic, the target stores which records of which store a restore has written (RestoreOrigin), and for
+each partition the offset of the store that the restore reached. `--append` without `--restore-id` writes the
+later records.
 """
 
 import sys
@@ -30,7 +30,7 @@ from aqueduct.store.catalog import Catalog
 
 
 def origins(store_id: str, plan: RestorePlan) -> dict[str, RestoreOrigin]:
-    """Return which records a plan restores, by the topic's name at the target."""
+    """Return the records that a plan restores, by the name of the topic at the target."""
     return {
         target: RestoreOrigin(
             store=store_id,
@@ -47,9 +47,9 @@ def origins(store_id: str, plan: RestorePlan) -> dict[str, RestoreOrigin]:
 def continued(
     plan: RestorePlan, store_id: str, existing: Mapping[str, Topic], others: Plans
 ) -> dict[str, dict[str, TopicState]]:
-    """Return the ended restores that this plan continues, by topic at the target and restore.
+    """Return the completed restores that this plan continues, by topic at the target and restore.
 
-    Refused if one of them wrote some of the plan's records, and it can't be told which.
+    Refused if one of them wrote some of the plan's records, and it is unknown which.
     """
     continued_states: dict[str, dict[str, TopicState]] = {}
     overlapping = []
@@ -63,14 +63,14 @@ def continued(
         raise Refused(
             "restores-overlap",
             f"An earlier restore wrote other parts of the same records: "
-            f"{some(sorted(overlapping))}. --append continues a restore of the same instance and the same "
-            "times. Restore under other names (old:new), or repeat that restore's options.",
+            f"{some(sorted(overlapping))}. --append continues only a restore of the same instance and the "
+            "same times. Restore under other names (old:new), or repeat the options of that restore.",
         )
     return continued_states
 
 
 def ended(name: str, existing: Mapping[str, Topic], others: Plans) -> Iterator[tuple[str, TopicState]]:
-    """Yield the restores of a topic of the target that have ended."""
+    """Yield the completed restores of a topic of the target."""
     for restore_id, states in others.items():
         for state in states:
             if name in existing and state.topic_id == str(existing[name].id) and state.done:
@@ -85,10 +85,10 @@ def after(
     continued_states: Mapping[str, Mapping[str, TopicState]],
     resumed: Set[str],
 ) -> tuple[RestorePlan, Earlier, set[TopicPartition]]:
-    """Return the plan without the records that these restores wrote, what they wrote, and partitions to skip.
+    """Return the plan without the records that these restores wrote, these records, and partitions to skip.
 
-    A partition is skipped if it is unknown how far they came. `resumed`: topics that this restore has begun;
-    Refused for these.
+    A partition is skipped if the progress of one of the restores is unknown. `resumed`: topics that this
+    restore has begun. For these, such a partition is Refused.
     """
     ids = {name: existing[name].id for name in continued_states}
     of_restore: dict[str, list[RestoreLane]] = {}
@@ -134,14 +134,14 @@ def after(
 def of_unknown_origin(
     client: Client, plan: RestorePlan, fresh: Mapping[str, Topic], others: Plans, earlier: Earlier
 ) -> set[TopicPartition]:
-    """Return the partitions that may have records of this plan, written by a restore that is forgotten.
+    """Return the partitions that may have records of this plan, written by a restore that is not stored.
 
-    Restores write in transactions, and keep the times of records. So a committed batch of a transaction
-    counts that is not newer than the plan's records, and whose producer is of no restore that the target
-    remembers. `fresh`: the topics to look at.
+    A restore writes in transactions, and keeps the timestamps of records. So a committed transactional batch
+    counts if it is not newer than the plan's records, and if no stored restore has its producer id.
+    `fresh`: the topics to inspect.
     """
     lanes = {lane.target: lane for lane in plan.lanes if lane.topic in fresh and lane.segments}
-    # A restore that ended after a remembered one is remembered, too. One before it was looked for then.
+    # Restores that ended after a stored one are stored, too. Earlier ones were searched for at that time.
     for partition, parts in earlier.items():
         if any(part.progress is None for part in parts):
             lanes.pop(partition, None)
@@ -176,7 +176,7 @@ def _has_unknown(
 
 
 def _stop(catalog: Catalog, restore_id: str, state: TopicState, lane: RestoreLane) -> int:
-    """Return where a restore ended whose progress the target has forgotten: where its snapshot does."""
+    """Return where a restore ended whose progress the target no longer stores: the end of its snapshot."""
     part = lane.stored_partition
     try:
         positions = catalog.snapshot(state.snapshot).manifest.positions

@@ -1,6 +1,6 @@
-"""Consumer groups get their offsets; one that has members gets them from a later run.
+"""Sets the offsets of consumer groups. A group with members gets them in a later run.
 
-Until then they wait as offsets of a group of our own, each with its move as metadata.
+Until then, its offsets are stored as those of a group of Aqueduct's own, with each move as metadata.
 """
 
 from collections import defaultdict
@@ -21,10 +21,10 @@ from aqueduct.snapshots.restore.progress import EVERY_GROUP, TopicState
 from aqueduct.work.workers import Workers
 
 ORIGIN_UNKNOWN = "nothing was appended to this partition, so the offset of its next record is unknown"
-OLDER = "they belong to the topic that was created later under this name"
+OLDER = "they refer to a topic of this name that was created after the restored instance"
 LIVE = "it has members; stop them, and run the command again"
 MOVED_ON = (
-    "it already has offsets in the restored topics, and keeps them; to replace them, delete them and run the "
+    "it already has offsets in the restored topics, which stay; to replace them, delete them and run the "
     "command again"
 )
 
@@ -32,7 +32,7 @@ MOVED_ON = (
 def restore(
     job: Job, states: dict[str, TopicState], written: Mapping[TopicPartition, Written], workers: Workers
 ) -> tuple[tuple[Move, ...], LeftOut]:
-    """Set every group's offsets to those of the same records; a group with members gets them later."""
+    """Set the offsets of all groups to those of the same records. Groups with members get them later."""
     if job.order.groups is None:
         return (), ()
     committed, left_out = _positions(job, states)
@@ -43,7 +43,7 @@ def restore(
     moves, unsure = _moves(job, committed, translate(job, offsets, written, workers))
     with connected(job.order) as client:
         late = set_waiting(client, job.id, job.groups)
-        # Where records were there before, groups may have been, too.
+        # Topics that existed before may already have groups.
         settled = job.ended | (job.there.keys() if job.order.append else set())
         now = set_groups(client, job.id, moves, settled)
         if not (unsure or now.failed):
@@ -52,7 +52,7 @@ def restore(
 
 
 def _groups_are_set(client: Client, job: Job, states: dict[str, TopicState]) -> None:
-    """Remember that the groups are set, or are to wait; a later run leaves them alone."""
+    """Store that the groups are set, or waiting, so that a later run does not set them again."""
     chosen = job.order.groups and job.order.groups.pattern
     pattern = chosen.pattern if chosen else EVERY_GROUP
     changed = {
@@ -68,9 +68,9 @@ def _groups_are_set(client: Client, job: Job, states: dict[str, TopicState]) -> 
 def _positions(
     job: Job, states: dict[str, TopicState]
 ) -> tuple[Mapping[str, groups.CommittedOffsets], LeftOut]:
-    """Return the snapshot's committed offsets of what is restored, by group and the target's topic names.
+    """Return the snapshot's committed offsets in restored topics, by group and names at the target.
 
-    Without those that are set already.
+    Offsets that are already set are not included.
     """
     renamed, lanes = job.plan.renamed, {lane.target for lane in job.plan.lanes}
     unknown = {
@@ -132,17 +132,17 @@ def _moves(
 
 @dataclass(frozen=True)
 class GroupsSet:
-    moves: tuple[Move, ...]  # that were made
-    waiting: LeftOut  # groups that a later run will try again by itself
+    moves: tuple[Move, ...]  # that were set
+    waiting: LeftOut  # groups that a later run tries again without being asked
     failed: LeftOut
 
 
 def set_groups(
     client: Client, restore_id: str, moves: Mapping[str, Sequence[Move]], settled: Set[str]
 ) -> GroupsSet:
-    """Set the groups' offsets.
+    """Set the offsets of groups.
 
-    `settled`: topics where groups may have been before, or continued since: they keep what they have.
+    `settled`: topics in which groups may already have offsets of their own, which are kept.
     """
     late = {name for name, mine in moves.items() if any(move.topic in settled for move in mine)}
     unanswered: dict[str, KafkaError] = {}
@@ -165,7 +165,7 @@ def set_groups(
             try:
                 groups.commit(client, progress.waiting_group(restore_id, name), dict(_kept(mine)))
                 waiting.append(has_members(name))
-            except Refused:  # its own metadata leaves no room
+            except Refused:  # its own metadata leaves no space
                 failed.append(has_members(name))
         except (Failed, KafkaError) as error:
             failed.append(rejected(name, error))
@@ -175,10 +175,10 @@ def set_groups(
 
 
 def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> GroupsSet:
-    """Set offsets of the chosen groups that had members when the others got theirs.
+    """Set the waiting offsets of chosen groups.
 
-    Where one of a group's offsets cannot be read, all of them keep waiting: another run would set the others
-    a second time, and move the group back.
+    If one offset of a group cannot be read, none is set. Otherwise another run would set the others a second
+    time, and reset the progress of the group.
     """
     prefix = progress.waiting_group(restore_id, "")
     waiting_groups = (name for name in groups.list_groups(client) if name.startswith(prefix))
@@ -214,9 +214,9 @@ def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Gro
 def _unreadable(name: str, partition: TopicPartition, waiting_group: str) -> Skipped:
     return Skipped(
         f"group {name}, {partition}",
-        f"the offset that waits for it in group {waiting_group} cannot be read, and stays there with the "
-        "others of the group. Run the command with the release of Aqueduct that began the restore, or set "
-        "the offsets of the group yourself, and delete the waiting group",
+        f"its offset in group {waiting_group} cannot be read, so all offsets of the group stay there. Run "
+        "the command with the release of Aqueduct that began the restore, or set the offsets of the group "
+        "yourself, and delete the waiting group",
         "waiting-offset-unreadable",
     )
 
@@ -241,7 +241,7 @@ def _without_answer(name: str, error: KafkaError) -> Skipped:
 
 
 def cause(error: KafkaError) -> str:
-    """Return what the cluster answered last, within a sentence."""
+    """Return the last answer of the cluster, as part of a sentence."""
     return str(error).rstrip(".")
 
 
@@ -260,9 +260,9 @@ def rejected(name: str, error: Failed | KafkaError) -> Skipped:
 def positions(
     client: Client, names: Iterable[str], shares: Set[str], unanswered: dict[str, KafkaError]
 ) -> dict[str, Mapping[TopicPartition, int]]:
-    """Return the offsets that groups have at the target; `shares`: which of them are share groups.
+    """Return the offsets that groups have at the target. `shares`: which of them are share groups.
 
-    `unanswered` receives the groups that get no answer, with the last error.
+    `unanswered` receives the groups without an answer, with the last error.
     """
     asked = set(names)
     committed = groups.committed(client, asked - shares, unanswered)

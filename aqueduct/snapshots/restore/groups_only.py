@@ -1,7 +1,8 @@
-"""Give groups the positions that a snapshot has of them, in the cluster whose records were never lost.
+"""Sets groups to their positions in a snapshot, in the cluster that still has its original records.
 
-For groups whose positions are gone, as with a partition of `__consumer_offsets`, while the topics are those
-of the snapshot: its offsets then mean the same records. A group whose coordinator does not answer is skipped.
+This is for groups whose offsets were lost, for example with a partition of `__consumer_offsets`. The topics
+must be those of the snapshot, so that its offsets refer to the same records. Groups whose coordinator does
+not answer are skipped.
 """
 
 from collections import defaultdict
@@ -34,7 +35,7 @@ from aqueduct.store.keyring import Keyring
 from aqueduct.store.manifest import StoredGroup, StoredTopic
 
 OTHER = "the topic was deleted and re-created, so the offsets refer to other records"
-ABSENT = "the topic does not exist any more"
+ABSENT = "the topic no longer exists"
 NOT_STORED = (
     "the selected groups have no such offsets in the snapshot. Check --topics and --groups-pattern, or "
     "select another snapshot with --snapshot"
@@ -43,7 +44,7 @@ NOT_STORED = (
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsRestored:
-    """The outcome; `kept` are positions that groups have, and keep."""
+    """The outcome; `kept`: number of offsets that groups already have, and keep."""
 
     snapshot: int
     moves: tuple[Move, ...]
@@ -53,7 +54,7 @@ class GroupsRestored:
 
 
 def main(order: RestoreOrder) -> GroupsRestored:
-    """Set the positions that the chosen groups lack; all others stay. Refused if a topic is unknown."""
+    """Set the offsets that the chosen groups lack; all other ones stay. Refused if a topic is unknown."""
     objects = open_store(order.store)
     catalog = Catalog.open(objects, order.trust, Keyring(objects, order.private_keys))
     snapshot = catalog.snapshot(order.snapshot, order.at_least)
@@ -64,7 +65,7 @@ def main(order: RestoreOrder) -> GroupsRestored:
     only = {name for name, _ in order.request.names}
     with connected(order) as client:
         stored = [by_name[name] for name in chosen]
-        stored_positions, left_out = _wanted(client, stored, snapshot.topics, only)
+        stored_positions, left_out = _stored_positions(client, stored, snapshot.topics, only)
         left_out += _not_stored(stored, only)
         unanswered: dict[str, KafkaError] = {}
         target_positions = positions(client, stored_positions, shares, unanswered)
@@ -100,10 +101,10 @@ def main(order: RestoreOrder) -> GroupsRestored:
 GroupPositions = dict[str, dict[TopicPartition, tuple[int, str]]]
 
 
-def _wanted(
+def _stored_positions(
     client: Client, stored: Sequence[StoredGroup], topics: Mapping[str, StoredTopic], only: set[str]
 ) -> tuple[GroupPositions, LeftOut]:
-    """Return the groups' positions in topics that are still those of the snapshot."""
+    """Return the groups' offsets in topics that are still those of the snapshot."""
     named = {
         stored_offset.topic
         for group in stored
@@ -133,7 +134,7 @@ def _wanted(
 
 
 def _not_stored(stored: Sequence[StoredGroup], only: set[str]) -> LeftOut:
-    """Return the topics that were asked for and have no offset of these groups; without names, all topics."""
+    """Return the selected topics without an offset of these groups as skipped; if none is selected, all."""
     topics = {stored_offset.topic for group in stored for stored_offset in group.offsets}
     if only:
         missing = [f"group offsets of {name}" for name in sorted(only - topics)]
@@ -145,9 +146,9 @@ def _not_stored(stored: Sequence[StoredGroup], only: set[str]) -> LeftOut:
 def _moves(
     client: Client, stored_positions: GroupPositions, shares: Set[str]
 ) -> tuple[dict[str, list[Move]], LeftOut]:
-    """Return the new positions of each group: the backed-up one, or the nearest record that still exists.
+    """Return the new offsets of each group: the backed-up one, or that of the nearest existing record.
 
-    Partitions that do not answer which records they have are skipped.
+    Partitions whose leaders do not answer are skipped.
     """
     partitions = {partition for mine in stored_positions.values() for partition in mine}
     unanswered: dict[TopicPartition, KafkaError] = {}
@@ -162,7 +163,7 @@ def _moves(
             if old < starts[partition]:
                 new, note = (
                     starts[partition],
-                    f"the log begins at {starts[partition]}: what was before it is deleted",
+                    f"the log begins at {starts[partition]}, because earlier records were deleted",
                 )
             elif old > ends[partition]:
                 new, note = ends[partition], f"the log ends at {ends[partition]}: it has lost records"
@@ -204,22 +205,23 @@ def _set(client: Client, moves: dict[str, list[Move]]) -> tuple[dict[str, list[M
 
 
 def exit_code(restored: GroupsRestored) -> ExitCode:
-    """Return INCOMPLETE where something was left out, or a log that lost records ends before a position."""
+    """Return INCOMPLETE if an item was skipped, or a log that lost records ends before an offset."""
     lost = any(move.new < move.old for move in restored.moves)
     return ExitCode.INCOMPLETE if restored.left_out or lost else ExitCode.DONE
 
 
 def text(restored: GroupsRestored) -> Iterator[str]:
-    """Yield what is printed: how many positions were set, and each that is not where it was."""
+    """Yield the lines of the report: the number of offsets, and each one that had to be changed."""
     verb = "would be set" if restored.dry_run else "set"
     yield (
-        f"Snapshot {restored.snapshot}: {count(len(restored.moves), 'position')} of "
+        f"Snapshot {restored.snapshot}: {count(len(restored.moves), 'offset')} of "
         f"{count(len({move.group for move in restored.moves}), 'group')} {verb}; "
-        f"{count(restored.kept, 'position')} that groups have stay."
+        f"{count(restored.kept, 'existing offset')} kept."
     )
     for move in restored.moves:
         if move.note:
-            yield f"group {move.group}: {move.topic_partition}, {move.old} became {move.new}: {move.note}."
+            offsets_ = f"offset {move.old} became {move.new}"
+            yield f"group {move.group}: {move.topic_partition}, {offsets_}: {move.note}."
     for skipped in restored.left_out:
         yield f"Skipped: {skipped}."
 

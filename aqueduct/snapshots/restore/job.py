@@ -1,4 +1,4 @@
-"""A job: an order, with what the store and the target had for it when the run began."""
+"""A job: an order, with the state of store and target when the run began."""
 
 from collections.abc import Mapping, Set
 from contextlib import AbstractContextManager
@@ -18,26 +18,24 @@ CLIENT = "aqueduct-restore"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """An order, with what was found for it when the run began."""
+    """An order, with the state of store and target when the run began."""
 
     order: RestoreOrder
     id: str
-    request: str  # the request's digest
+    request: str  # digest of the request
     snapshot: Snapshot
     plan: RestorePlan
-    there: Mapping[str, Topic]  # topics that the target has already
-    known: Mapping[str, TopicState]  # what an earlier run remembered
-    others: Mapping[str, list[TopicState]]  # what other restores did, by their ids
-    groups: tuple[str, ...]  # that are to be set
-    written: Mapping[TopicPartition, Written]  # of topics that earlier runs have ended
+    there: Mapping[str, Topic]  # topics that already exist at the target
+    known: Mapping[str, TopicState]  # states that an earlier run of this restore stored
+    others: Mapping[str, list[TopicState]]  # states of other restores, by their ids
+    groups: tuple[str, ...]  # to be set
+    written: Mapping[TopicPartition, Written]  # of topics that earlier runs have completed
     dropped: tuple[DroppedSetting, ...] = ()
-    earlier: Earlier = field(
-        default_factory=dict
-    )  # what other restores wrote, after which this one continues
+    earlier: Earlier = field(default_factory=dict)  # records of other restores, which this one continues
 
     @cached_property
     def ended(self) -> Set[str]:
-        """Topics of which earlier runs have written all."""
+        """Topics whose records earlier runs have completely written."""
         return {name for name, state in self.known.items() if state.done}
 
     @property
@@ -46,7 +44,7 @@ class Job:
 
     @cached_property
     def lanes(self) -> tuple[RestoreLane, ...]:
-        """Return the lanes that are still to be written, or may be."""
+        """Return the lanes that are not, or may not be, completely written."""
         unknown = self.plan.unknown_partitions
         return tuple(
             lane for lane in self.plan.lanes if lane.topic not in self.ended and lane.target not in unknown
@@ -54,7 +52,7 @@ class Job:
 
     @property
     def unsettled(self) -> tuple[str, ...]:
-        """Topics that were restored without the settings that are asked for now."""
+        """Topics that were restored without the settings that are requested now."""
         return tuple(
             sorted(name for name in self.ended if self.order.settings and not self.known[name].of_backup)
         )

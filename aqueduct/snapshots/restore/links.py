@@ -1,4 +1,4 @@
-"""One-way links that read the restored topics: they continue at the same records."""
+"""Adjusts one-way links that read the restored topics, so that they continue at the same records."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ AS_NEW = "would arrive as new, so the link stays stopped; if that is intended, s
 def move(
     job: Job, written: Mapping[TopicPartition, Written], workers: Workers
 ) -> tuple[tuple[str, ...], LeftOut, tuple[FlowRange, ...]]:
-    """Make one-way links that read the restored topics continue at the same records, once.
+    """Adjust the positions of one-way links that read the restored topics, once.
 
     Return the groups of the links that must not be started, the skipped items, and their ranges.
     """
@@ -50,14 +50,14 @@ LinkPositions = Mapping[TopicPartition, tuple[int, SenderPosition]]
 
 @dataclass(frozen=True, kw_only=True)
 class _LinkAtTarget:
-    """One link's position at the target, and the ids of the topics that it reads there."""
+    """The position of a link at the target, and the ids of the topics that it reads there."""
 
     ids: Mapping[str, str]
     positions: LinkPositions
 
     @property
     def begun(self) -> set[TopicPartition]:
-        """Return the partitions from which the link has sent records, not those whose topic was empty."""
+        """Return the partitions from which the link has sent records; not those of empty topics."""
         return {
             partition
             for partition, (offset, sender) in self.positions.items()
@@ -68,7 +68,7 @@ class _LinkAtTarget:
 def _moved(
     job: Job, name: str, written: Mapping[TopicPartition, Written], workers: Workers
 ) -> list[FlowRange]:
-    """Move the positions of one link; return what it repeats or has lost. Failed if none was moved."""
+    """Set the position of one link; return the repeated and lost ranges. Failed if none was set."""
     saved = _saved_positions(job, name)
     with connected(job.order) as client:
         target = _inspect(client, job, name)
@@ -113,15 +113,18 @@ def _inspect(client: Client, job: Job, name: str) -> _LinkAtTarget:
 
 
 def _movable(job: Job, saved: LinkPositions, target: _LinkAtTarget) -> dict[TopicPartition, int]:
-    """Return the saved offsets that the link has not sent from since; Failed if it must not continue."""
+    """Return the saved offsets, without partitions from which the link has sent records since.
+
+    Failed if the link must not continue.
+    """
     begun, lanes, backed_up = target.begun, job.plan.continued_lanes, job.plan.backed_up_ids
     if not saved and not begun:
         raise Failed("link-position-unknown", NO_POSITION)
     if lost := sorted(map(str, (saved.keys() & job.plan.unknown_partitions) - begun)):
         raise Failed(
             "link-position-unknown",
-            f"it is unknown which restore wrote the records of {some(lost)}, and therefore its position "
-            "there, so it stays stopped; to send all records of the topic, start it",
+            f"it is unknown which restore wrote the records of {some(lost)}, so the position of the link "
+            "there is unknown, too, and the link stays stopped; to send all records of the topic, start it",
         )
     old = {
         partition: offset
@@ -139,7 +142,7 @@ def _movable(job: Job, saved: LinkPositions, target: _LinkAtTarget) -> dict[Topi
 def _translated(
     job: Job, old: Mapping[TopicPartition, int], written: Mapping[TopicPartition, Written], workers: Workers
 ) -> dict[TopicPartition, int]:
-    """Return the offsets of the same records at the target; Failed if one is unsure."""
+    """Return the offsets of the same records at the target; Failed if one is unknown."""
     answers = translate(job, {partition: {offset} for partition, offset in old.items()}, written, workers)
     new: dict[TopicPartition, int] = {}
     unsure = []
@@ -158,7 +161,7 @@ def _translated(
 
 
 def _ranges(job: Job, name: str, old: Mapping[TopicPartition, int]) -> list[FlowRange]:
-    """Return what the link sends again from its old offsets, or has sent and the backup lacks."""
+    """Return the records that the link sends again, and those that it has sent and the backup lacks."""
     stops = {partition: lane.stop for partition, lane in job.plan.continued_lanes.items()}
     return [
         FlowRange(
@@ -174,7 +177,7 @@ def _ranges(job: Job, name: str, old: Mapping[TopicPartition, int]) -> list[Flow
 
 
 def skipped(name: str, ranges: Iterable[FlowRange]) -> list[Skipped]:
-    """Return what a link repeats, and what it has sent of records that are not in the snapshot."""
+    """Return a skipped item for each kind of range: sent again, or sent but not in the snapshot."""
     of: dict[str, list[FlowRange]] = {DOUBLED: [], AHEAD: []}
     for flow_range in ranges:
         of[flow_range.range.kind].append(flow_range)
@@ -184,7 +187,7 @@ def skipped(name: str, ranges: Iterable[FlowRange]) -> list[Skipped]:
             f"{flow_range.partition} from {flow_range.range.start} to {flow_range.range.stop - 1}"
             for flow_range in repeated
         ]
-        reason = f"it sends {listed(spans)} again (offsets in the backup), as far as they had crossed"
+        reason = f"it sends {listed(spans)} again (offsets in the backup), including records that had arrived"
         skipped_items.append(Skipped(f"link {name}", reason, "link-records-repeated"))
     if ahead := of[AHEAD]:
         spans = [f"{flow_range.partition} up to {flow_range.range.stop - 1}" for flow_range in ahead]

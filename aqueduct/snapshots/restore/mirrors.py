@@ -1,13 +1,13 @@
-"""Mirrors that read the restored cluster: they continue at the same records.
+"""Adjusts mirrors that read the restored cluster, so that they continue at the same records.
 
-MirrorMaker 2 keeps its positions as Connect does a source connector's, in a topic at its target: a key names
-a source partition, its last value the offset that was mirrored last; null: none, begin at the log's start.
-Beside each position is its binding to a topic's id (`aqueduct.mirror.binding`). The mirror's services must
-stand still meanwhile.
+MirrorMaker 2 stores its positions like those of a source connector, in a topic at its target. A key is a
+source partition; its last value is the last mirrored offset, or null to begin at the start of the log. Beside
+each position is its binding to a topic id (`aqueduct.mirror.binding`). The services of the mirror must be
+stopped meanwhile.
 
-A position is one offset. Where a topic has records of its own before or among the restored ones, no offset
-may stand for "none of these, all of those". So a restore is refused while the mirror has not read what the
-topic has, and if others write during the restore the mirror continues at their first record.
+A position is one offset. If a topic has records of its own before or among the restored ones, no offset
+separates them. So a restore is refused while the mirror has not read the existing records. If other clients
+write during the restore, the mirror continues at their first record.
 """
 
 import json
@@ -74,13 +74,13 @@ from aqueduct.snapshots.restore.positions import Unsure, translate
 from aqueduct.snapshots.restore.progress import group
 from aqueduct.work.workers import Workers
 
-# Errors in topics that only the service of a mirror can write, or anyone who has its key.
+# Errors in topics that only the service of the mirror can write, or anyone with its key.
 UNREADABLE = {UnreadablePosition.id, FLOW_UNREADABLE, TableTooLarge.id}
 
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorPositions:
-    """All positions of one mirror, ready to be moved once for one restore."""
+    """All positions of one mirror, which are set once for each restore."""
 
     client: Client
     mirror: FollowingMirror
@@ -89,11 +89,11 @@ class MirrorPositions:
 
     @property
     def _mark(self) -> TopicPartition:
-        """The place in this restore's group that says that they are moved."""
+        """The partition in this restore's group that marks the positions as set."""
         return TopicPartition(self.positions.topic, 0)
 
     def moved(self) -> str | None:
-        """Return what an earlier run of this restore reported when it moved them; None: none has."""
+        """Return the notes that an earlier run of this restore stored with the mark; None without a mark."""
         try:
             marks = groups.progress(self.client, group(self.restore_id), [self._mark])
         except UnknownTopicOrPartitionError:
@@ -103,7 +103,7 @@ class MirrorPositions:
     def move(
         self, moves: Mapping[TopicPartition, int], bindings: Mapping[TopicPartition, Binding], notes: str
     ) -> None:
-        """Set the next offsets, all or none, together with the mark that they are."""
+        """Set the next offsets, all or none, together with the mark."""
         producer = TransactionalProducer(self.client, f"{group(self.restore_id)}-{self.mirror.name}")
         records = self.positions.records(moves, bindings)
 
@@ -121,22 +121,22 @@ class MirrorPositions:
 
 @dataclass(frozen=True, kw_only=True)
 class _MirrorFound:
-    """The position of a mirror in one restored partition."""
+    """The position of a mirror in one restored partition, before it is changed."""
 
     at: int
     bound: Binding | None
     log: SourceLog  # as it was before the restore
-    began_at: int  # everything of the present topic before it was mirrored
-    in_backup: int | None  # the position in the topic that was backed up; None: the mirror never read it
-    is_guess: bool  # no binding says that it is of that topic
-    reached: int  # the last position in the topic that `bound` names
-    between: int = 0  # offsets that were read of a topic that was neither backed up nor restored
+    began_at: int  # all earlier records of the present topic were mirrored
+    in_backup: int | None  # the position in the backed-up topic; None: the mirror never read it
+    is_guess: bool  # no binding proves that the position refers to this topic
+    reached: int  # the last position in the topic of `bound`
+    between: int = 0  # offsets read of a topic that was neither backed up nor restored
     partly: int | None = None  # the position in an earlier restored copy that was not read to its end
 
 
 @dataclass(frozen=True, kw_only=True)
 class _MirrorMoved:
-    """Where a mirror continues in one partition."""
+    """The position at which a mirror continues in one partition."""
 
     next: int
     binding: Binding
@@ -146,7 +146,7 @@ class _MirrorMoved:
 
 @dataclass(frozen=True)
 class MirrorNotes:
-    """What a restore reports of a mirror. It is kept as a group's metadata."""
+    """The notes on a mirror in the report of a restore. They are stored as a group's metadata."""
 
     ahead: str = ""
     unbound: str = ""
@@ -160,7 +160,7 @@ class MirrorNotes:
         return cls(_kept(ahead), _kept(unbound))
 
     def after(self, former: "MirrorNotes") -> "MirrorNotes":
-        """Return these notes and those of an earlier run: each later run reports both."""
+        """Return these notes and those of an earlier run, so that each later run reports both."""
         return MirrorNotes(
             _kept(list(filter(None, (self.ahead, former.ahead)))),
             _kept(list(filter(None, (self.unbound, former.unbound)))),
@@ -168,7 +168,7 @@ class MirrorNotes:
 
     @classmethod
     def parse(cls, metadata: str) -> "MirrorNotes":
-        """Parse what `dumps` returned; metadata that are not of it are a note by themselves."""
+        """Parse the result of `dumps`. Any other metadata is returned as a note."""
         try:
             return strict_json.loads(cls, metadata.encode())
         except ValueError:
@@ -179,9 +179,9 @@ class MirrorNotes:
 
 
 def check(job: Job) -> None:
-    """Refused while a mirror has not read records that the restored topics have already.
+    """Refuse the restore while a mirror has not read the existing records of the restored topics.
 
-    Refused, too, for a mirror of the engine `batches`, whose positions cannot be moved.
+    It is also refused for a mirror of the engine `batches`, whose positions cannot be changed.
     """
     names = {lane.topic for lane in job.plan.continued_lanes.values()}
     for mirror in job.order.mirrors:
@@ -209,7 +209,9 @@ def check(job: Job) -> None:
             with _opened(mirror, job.id) as opened, readable(mirror, Refused):
                 unread = [
                     str(partition)
-                    for partition, position in _found(job, source, opened.positions, lanes, {}).items()
+                    for partition, position in _former_positions(
+                        job, source, opened.positions, lanes, {}
+                    ).items()
                     if position.began_at < position.log.stable_end
                     and topics.visible(source, Range(*partition, position.began_at, position.log.stable_end))
                 ]
@@ -217,14 +219,14 @@ def check(job: Job) -> None:
                 raise Refused(
                     "mirror-has-unread-records",
                     f"Mirror {mirror.name} has not read all records that {some(unread)} "
-                    f"{'has' if len(unread) == 1 else 'have'} now. One position cannot skip restored records "
-                    "and read these. Start the mirror, stop the clients that write, wait until `aqueduct "
-                    "mirror --until-caught-up` ends with 0, then run the command again.",
+                    f"{'has' if len(unread) == 1 else 'have'} now. One position cannot skip the restored "
+                    "records and include these. Start the mirror, stop the clients that write, wait until "
+                    "`aqueduct mirror --until-caught-up` ends with 0, then run the command again.",
                 )
 
 
 def check_readable(job: Job) -> None:
-    """Refused if the positions of a mirror cannot be read: they could not be moved after the restore."""
+    """Refuse the restore if the positions of a mirror cannot be read, and so could not be set afterwards."""
     for mirror in job.order.mirrors:
         with _opened(mirror, job.id) as opened, readable(mirror, Refused):
             if _mirrored_by_batches(opened):
@@ -235,9 +237,9 @@ def check_readable(job: Job) -> None:
 
 @contextmanager
 def readable(mirror: FollowingMirror, error_type: type[AqueductError]) -> Iterator[None]:
-    """Raise an error that names the mirror, if its positions cannot be read.
+    """Raise an error with the name of the mirror, if its positions cannot be read.
 
-    `Refused`: nothing was written. `Failed`: records were, and the positions stay as they were.
+    `Refused`: nothing was written. `Failed`: records were written, but no position was changed.
     """
     try:
         yield
@@ -245,7 +247,7 @@ def readable(mirror: FollowingMirror, error_type: type[AqueductError]) -> Iterat
         if error.id not in UNREADABLE:
             raise
         result = "Nothing was written." if error_type is Refused else "None of its positions was changed."
-        # The other errors name the topic.
+        # The other errors contain the topic.
         topic = f"topic {positions_topic(mirror.name)}: " if isinstance(error, UnreadablePosition) else ""
         raise error_type(
             error.id,
@@ -258,7 +260,7 @@ def readable(mirror: FollowingMirror, error_type: type[AqueductError]) -> Iterat
 def move(
     job: Job, written: Mapping[TopicPartition, Written], workers: Workers
 ) -> tuple[LeftOut, tuple[FlowRange, ...]]:
-    """Make mirrors that read the restored topics continue at the same records, once; Failed if one can't.
+    """Set the positions of mirrors that read the restored topics, once; Failed if one cannot be set.
 
     Return the skipped items, and the ranges that are doubled at a mirror's target or exist only there.
     """
@@ -266,23 +268,23 @@ def move(
     ranges: list[FlowRange] = []
     for mirror in job.order.mirrors:
         with _opened(mirror, job.id) as opened, readable(mirror, Failed):
-            if _mirrored_by_batches(opened):  # of other topics: `check` has seen to it
+            if _mirrored_by_batches(opened):  # of other topics; `check` refused restored ones
                 continue
             if not opened.positions.exists:
-                left_out.append(_unknown(mirror.name, opened.positions))
+                left_out.append(_unknown_mirror(mirror.name, opened.positions))
                 continue
             saved_notes = opened.moved()
-            moved = _moved(job, opened, written, workers, is_again=saved_notes is not None)
+            moved = _new_positions(job, opened, written, workers, is_again=saved_notes is not None)
             bindings = {partition: moved_to.binding for partition, moved_to in moved.items()}
             if saved_notes is None or moved:
                 saved_notes = MirrorNotes.of(moved).after(MirrorNotes.parse(saved_notes or "")).dumps()
                 opened.move(
                     {partition: moved_to.next for partition, moved_to in moved.items()}, bindings, saved_notes
                 )
-            # Of those that were moved now, readers may see the former ones for a moment (KIP-98).
+            # Readers may see the former positions for a moment (KIP-98).
             ranges += ranges_of(mirror.name, job.id, {**opened.positions.bindings, **bindings})
             notes = MirrorNotes.parse(saved_notes)
-            target = f"at {mirror.end.bootstrap_servers}: "  # several lakes have a flow of this name
+            target = f"at {mirror.end.bootstrap_servers}: "  # several lakes may have a flow of this name
             if notes.ahead:
                 left_out.append(Skipped(f"mirror {mirror.name}", target + notes.ahead, "mirror-ahead"))
             if notes.unbound:
@@ -293,7 +295,7 @@ def move(
 
 
 def ranges_of(name: str, restore_id: str, bindings: Mapping[TopicPartition, Binding]) -> Iterator[FlowRange]:
-    """Yield the ranges of a mirror that a restore wrote into its bindings."""
+    """Yield the ranges of a mirror that a restore stored in its bindings."""
     for partition, bound in sorted(bindings.items()):
         if bound.restored and bound.restored.restore_id == restore_id:
             for restore_range in bound.restored.ranges:
@@ -301,7 +303,7 @@ def ranges_of(name: str, restore_id: str, bindings: Mapping[TopicPartition, Bind
 
 
 def _kept(notes: Sequence[str]) -> str:
-    """List as many notes as the metadata of a group hold. The bindings hold all ranges."""
+    """List as many notes as fit into the metadata of a group. The bindings contain all ranges."""
     for limit in range(NAMED, 0, -1):
         if len(text := listed(notes, limit)) <= METADATA_BYTES // 4:
             return text
@@ -320,13 +322,13 @@ def _mirrored_by_batches(opened: MirrorPositions, restored: Collection[str] = ()
 
 
 def mirrored_by_batches(rows: Mapping[bytes, bytes], restored: Collection[str] = ()) -> set[str]:
-    """Return the source topics that a mirror of the engine `batches` has positions of; of another, none.
+    """Return the source topics in which a mirror of the engine `batches` has positions; else an empty set.
 
-    `rows`: of its topic of positions. UnreadablePosition if a key, or the position of a restored topic, is
-    unreadable: it could be of a topic to restore. Positions of other topics do not matter to the restore.
+    `rows`: of its positions topic. UnreadablePosition if a key, or the position of a restored topic, cannot
+    be read: it could refer to a restored topic. Positions of other topics are ignored.
     """
     holder = parse_holder(HOLDER_KEY, rows[HOLDER_KEY]) if HOLDER_KEY in rows else None
-    if holder and holder.engine != BATCHES:  # the positions are outdated, and those of MirrorMaker 2 count
+    if holder and holder.engine != BATCHES:  # these positions are outdated: MirrorMaker 2 has newer ones
         return set()
     mirrored = set()
     for key, value in rows.items():
@@ -339,7 +341,7 @@ def mirrored_by_batches(rows: Mapping[bytes, bytes], restored: Collection[str] =
     return mirrored
 
 
-def _unknown(name: str, positions: FlowPositions) -> Skipped:
+def _unknown_mirror(name: str, positions: FlowPositions) -> Skipped:
     """Return the skipped item of a mirror whose target has no positions."""
     reason = (
         f"its target has no topic {positions.topic}, so no position was adjusted. Check the name in "
@@ -348,16 +350,16 @@ def _unknown(name: str, positions: FlowPositions) -> Skipped:
     return Skipped(f"mirror {name}", reason, "mirror-unknown")
 
 
-def _found(
+def _former_positions(
     job: Job,
     source: Client,
     positions: FlowPositions,
     lanes: Collection[TopicPartition],
     starts: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, _MirrorFound]:
-    """Return a mirror's positions in these partitions.
+    """Return the positions of a mirror in these partitions.
 
-    `starts`: where their logs ended before the restore.
+    `starts`: the ends of their logs before the restore.
     """
     positions.refresh()
     stored, bindings = positions.stored, positions.bindings
@@ -418,7 +420,7 @@ def judged(
             in_backup = max(in_backup, copy.stop)
         else:
             partly = reached
-    # The log was cut below the position: what comes into it now was not mirrored.
+    # The log was truncated below the position, so its new records were not mirrored.
     was_cut = is_same and verdict.fit is PositionFit.CUT
     began = offset if verdict.resume is None or not was_cut else verdict.resume
     between = 0
@@ -427,7 +429,7 @@ def judged(
     elif not is_same and bound.topic_id != backed_up and not (copy and copy.topic_id == backed_up):
         between = reached
     elif not is_same and copy and copy.topic_id == backed_up and partly is None and reached > copy.end:
-        between = reached - copy.end  # what clients wrote after an earlier restore of these records
+        between = reached - copy.end  # records that clients wrote after an earlier restore
     return _MirrorFound(
         at=offset,
         bound=bound,
@@ -441,7 +443,7 @@ def judged(
     )
 
 
-def _moved(
+def _new_positions(
     job: Job,
     opened: MirrorPositions,
     written: Mapping[TopicPartition, Written],
@@ -449,17 +451,17 @@ def _moved(
     *,
     is_again: bool,
 ) -> dict[TopicPartition, _MirrorMoved]:
-    """Return where a mirror continues in each partition, and what of it does not arrive once.
+    """Return where a mirror continues in each partition, with notes on records that do not arrive once.
 
-    `is_again`: the same restore moved its positions before. Only those are moved then whose topic was
-    re-created since: the position is bound to another topic than the one that was restored now.
+    `is_again`: the same restore has set its positions before. Then only positions in topics that were
+    re-created since are set: those that are bound to another topic than the restored one.
     """
     lanes = job.plan.continued_lanes
     starts = {partition: restored.progress.start for partition, restored in written.items()}
     with connected(job.order) as source:
         old_positions = {
             partition: old
-            for partition, old in _found(job, source, opened.positions, lanes, starts).items()
+            for partition, old in _former_positions(job, source, opened.positions, lanes, starts).items()
             if not (is_again and _was_moved(old))
         }
         if not old_positions:
@@ -495,10 +497,10 @@ def _moved(
 
 
 def _was_moved(old: _MirrorFound) -> bool:
-    """Return whether an earlier run of the same restore moved a position to the topic that there is now.
+    """Return whether an earlier run of the same restore set this position for the present topic.
 
-    It then stored which copy was restored, which stays until the position is bound to another topic. A
-    position that never belonged to an earlier topic has nothing to skip.
+    That run stored the restored copy, which stays until the position is bound to another topic. A position
+    that never belonged to an earlier topic has nothing to skip.
     """
     if old.bound is None:
         return True
@@ -515,7 +517,7 @@ def continued(
     syncs: int,
     restore_id: str,
 ) -> _MirrorMoved:
-    """Return where the mirror continues. `others`: the first record before `new` that nobody restored."""
+    """Return where the mirror continues. `others`: the first record of another client before `new`."""
     inexact = _Inexact()
     start = _restart(old, new, others)
     doubled = inexact.add_doubled(lane, new, others, (start, copy.end))
@@ -532,11 +534,11 @@ def continued(
         restored=RestoreRanges(restore_id, tuple(inexact.ranges)) if inexact.ranges else None,
         groups_unchecked=True,
     )
-    return _MirrorMoved(next=start, binding=_after(old, binding), notes=inexact.notes, unbound=unbound)
+    return _MirrorMoved(next=start, binding=_next_binding(old, binding), notes=inexact.notes, unbound=unbound)
 
 
 def _restart(old: _MirrorFound, new: int | None, others: int | None) -> int:
-    """Return the first offset that the mirror reads; `new` and `others` as in `continued`."""
+    """Return the first offset that the mirror reads. `new` and `others` are as in `continued`."""
     if new is None:
         return old.began_at
     return max(old.began_at, new) if others is None else others
@@ -544,7 +546,7 @@ def _restart(old: _MirrorFound, new: int | None, others: int | None) -> int:
 
 @dataclass(kw_only=True)
 class _Inexact:
-    """Which offsets of a partition do not arrive exactly once, and why."""
+    """The offsets of a partition that do not arrive exactly once, and the reasons."""
 
     ranges: list[RestoreRange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -554,31 +556,31 @@ class _Inexact:
     ) -> tuple[OffsetSpan, ...]:
         """Add the records that arrive twice, and return their offsets.
 
-        `restored`: the offsets that the mirror reads if its position is not known.
+        `restored`: the offsets that the mirror reads if its position is unknown.
         """
         if new is None:
             first, last = restored
             self.notes.append(
-                "its position in the topic that was backed up is not known, so it reads all that was "
-                f"restored, offsets {lane.segments[0].start if lane.segments else lane.stop} to "
-                f"{lane.stop - 1} of the backup; those that had arrived before arrive twice"
+                "its position in the backed-up topic is unknown, so it reads all restored records, offsets "
+                f"{lane.segments[0].start if lane.segments else lane.stop} to "
+                f"{lane.stop - 1} of the backup; records that had already arrived arrive twice",
             )
             if first >= last:
                 return ()
-            # At most; until somebody accepts it.
+            # This is the maximum, until an operator accepts it.
             self.ranges.append(RestoreRange(kind=DOUBLED, start=first, stop=last, log=IN_TOPIC, at_most=True))
             return (restored,)
         if others is None:
             return ()
         self.ranges.append(RestoreRange(kind=DOUBLED, start=others, stop=new, log=IN_TOPIC))
         self.notes.append(
-            f"others wrote during the restore, so restored records from offset {others} to {new - 1} arrive "
-            "twice"
+            f"other clients wrote during the restore, so restored records from offset {others} to {new - 1} "
+            "arrive twice"
         )
         return ((others, new),)
 
     def add_unbound(self, old: _MirrorFound) -> str:
-        """Add a position that no binding proves, and return a note of it; empty: a binding proves it."""
+        """Add a position without a proving binding, and return a note on it; empty if a binding proves it."""
         if not old.is_guess:
             return ""
         if old.in_backup is not None:
@@ -586,8 +588,8 @@ class _Inexact:
                 RestoreRange(kind=UNBOUND, start=old.in_backup, stop=old.in_backup, log=IN_BACKUP)
             )
         return (
-            f"its position {old.in_backup} was not bound to a topic id, and was taken for one in the topic "
-            "that was backed up"
+            f"its position {old.in_backup} was not bound to a topic id, and was assumed to refer to the "
+            "topic that was backed up"
         )
 
     def add_ahead(self, old: _MirrorFound, lane: RestoreLane) -> None:
@@ -597,8 +599,8 @@ class _Inexact:
             self.ranges.append(RestoreRange(kind=AHEAD, start=lane.stop, stop=old.in_backup, log=IN_BACKUP))
         if old.between:
             self.notes.append(
-                f"only the target of the mirror has the {old.between} offsets that it read of a topic of "
-                "that name which was deleted since the backup"
+                f"it had read {old.between} offsets of a topic of this name that was deleted after the "
+                "backup; only the target of the mirror has them"
             )
             self.ranges.append(
                 RestoreRange(kind=AHEAD, start=0, stop=old.between, log=IN_EARLIER, at_most=True)
@@ -615,8 +617,8 @@ class _Inexact:
         self.ranges.append(RestoreRange(kind=DOUBLED, start=0, stop=old.partly, log=IN_EARLIER, at_most=True))
 
 
-def _after(old: _MirrorFound, binding: Binding) -> Binding:
-    """Return a new binding with what the old one remembers of earlier topics and doubled records."""
+def _next_binding(old: _MirrorFound, binding: Binding) -> Binding:
+    """Return a new binding that keeps the old one's earlier topics and doubled records."""
     before = old.bound
     if before is None:
         return replace(binding, earlier=(EarlierPosition(UNKNOWN_TOPIC, old.at),))
@@ -626,7 +628,7 @@ def _after(old: _MirrorFound, binding: Binding) -> Binding:
 
 
 def _first_of_others(client: Client, span: Range, producers: Collection[int]) -> int | None:
-    """Return the first offset of a record there that this restore did not write."""
+    """Return the first offset of a record in the range that this restore did not write."""
     if span.start >= span.stop:
         return None
     for piece in fetch.read(client, span):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FollowingMirror:
-    """A flow that reads the restored cluster, by its name, and the cluster where it arrives."""
+    """A flow that reads the restored cluster: its name, and the cluster to which it writes."""
 
     name: str
     end: End
@@ -23,43 +23,43 @@ class FollowingMirror:
 
 @dataclass(frozen=True)
 class TaskClient:
-    """How tasks reach the target, with a key that may do less than the driver's."""
+    """How tasks connect to the target, possibly with a key with fewer rights than the driver's."""
 
     end: End
-    principal: str | None = None  # without `User:`; the restore grants it what tasks need. None: it has that
+    principal: str | None = None  # without `User:`; the restore grants it ACLs. None: it already has them
 
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreOrder:
-    """A store, a cluster, and what of the one goes to the other."""
+    """The request for a restore run: a store, a cluster, and what is restored."""
 
     end: End  # of the driver: topics, settings, groups, ACLs
     store: str  # URL
     request: Request
-    snapshot: int | None = None  # None: the newest, or that of the restore that resumes
-    at_least: int | None = None  # an older snapshot is not to be restored
-    trust: Trust = EVERYBODY  # whose snapshots may be
-    private_keys: "tuple[ReceiverKey, ...]" = ()  # that open what is encrypted
+    snapshot: int | None = None  # None: the newest, or the one of the restore that resumes
+    at_least: int | None = None  # the oldest snapshot number that is accepted
+    trust: Trust = EVERYBODY  # the accepted signers of snapshots
+    private_keys: "tuple[ReceiverKey, ...]" = ()  # that decrypt the backup
     restore_id: str | None = None
     groups: GroupSelection | None = field(default_factory=GroupSelection)  # None: none
     settings: bool = True
     acls: bool = False
-    acls_within: frozenset[Acl] | None = None  # what may be granted; None: whatever the backup has
-    acls_of: frozenset[str] = frozenset()  # principals, without `User:`, whose rights come whatever they are
+    acls_within: frozenset[Acl] | None = None  # the ACLs that may be granted; None: all
+    acls_of: frozenset[str] = frozenset()  # principals, without `User:`, whose ACLs are all granted
     append: bool = False
     dry_run: bool = False
     skip_verify: bool = False
     release_retention: bool = False
-    mirrors: tuple[FollowingMirror, ...] = ()  # they stand still
-    links: tuple[str, ...] = ()  # groups of one-way links, of which the same is true
-    task_client: TaskClient | None = None  # None: tasks connect as the driver does
+    mirrors: tuple[FollowingMirror, ...] = ()  # stopped mirrors
+    links: tuple[str, ...] = ()  # groups of stopped one-way links
+    task_client: TaskClient | None = None  # None: tasks connect like the driver
 
     @property
     def tasks_end(self) -> End:
-        """Return how tasks reach the target."""
+        """Return how tasks connect to the target."""
         return self.task_client.end if self.task_client else self.end
 
     @property
     def task_principal(self) -> str | None:
-        """Return the principal to which the restore grants what tasks need; None: it grants nothing."""
+        """Return the principal to which the restore grants the ACLs of tasks; None: it grants none."""
         return self.task_client.principal if self.task_client else None

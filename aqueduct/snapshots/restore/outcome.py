@@ -12,19 +12,19 @@ from aqueduct.snapshots.restore.plan import RestorePlan
 from aqueduct.snapshots.restore.progress import RestoreProgress
 
 DOUBLED, AHEAD, UNBOUND = "doubled", "ahead", "unbound"  # kinds of ranges: see RestoreRange
-IN_TOPIC, IN_BACKUP, IN_EARLIER = "topic", "backup", "earlier"  # whose offsets they are
-NAMED = 5  # of many parts, those that a sentence lists
+IN_TOPIC, IN_BACKUP, IN_EARLIER = "topic", "backup", "earlier"  # the log to which the offsets belong
+NAMED = 5  # maximum number of parts that a sentence lists
 
 
 def listed(names: Sequence[str], limit: int = NAMED) -> str:
-    """List the first names; beyond `limit` say how many more there are, and where all are listed."""
-    more = " (all: ranges of --report)" if len(names) > limit else ""
+    """List the first names. With more than `limit`, add the number of others and where they are listed."""
+    more = " (--report lists all of them)" if len(names) > limit else ""
     return some(names, limit) + more
 
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """A group's committed offset of one partition."""
+    """The change of a group's committed offset in one partition."""
 
     group: str
     topic: str  # at the target
@@ -32,7 +32,7 @@ class Move:
     old: int  # in the snapshot
     new: int
     metadata: str
-    note: str = ""  # why it does not mean the very next record, and what it means
+    note: str = ""  # why the offset does not refer to the very next record, and to which one it refers
     share: bool = False  # the offset is a share group's start offset
 
     @property
@@ -42,7 +42,7 @@ class Move:
 
 @dataclass(frozen=True, kw_only=True)
 class DroppedSetting:
-    """A setting of a topic that was backed up, and that the target refuses."""
+    """A backed-up topic setting that the target refuses."""
 
     topic: str  # at the target
     key: str
@@ -52,34 +52,34 @@ class DroppedSetting:
 
 @dataclass(frozen=True, kw_only=True)
 class Rights:
-    """The outcome of --acls: how many were set now, and how many ACLs existed."""
+    """The result of --acls: how many ACLs and quotas were set now, and how many ACLs already existed."""
 
     acls: int = 0
     known: int = 0
     quotas: int = 0
-    denied: tuple[str, ...] = ()  # the ACLs that deny, of those that were set now
+    denied: tuple[str, ...] = ()  # the DENY ACLs among those that were set now
 
 
 @dataclass(frozen=True)
 class Written:
-    """The outcome for one partition of the target."""
+    """The result for one partition of the target."""
 
-    progress: RestoreProgress  # of this restore in all
+    progress: RestoreProgress  # of all runs of this restore
     records: int  # by this run
     bytes: int
 
 
 @dataclass(frozen=True)
 class Recount:
-    """How many partitions were looked at again, and hold what was restored."""
+    """The final check: the number of partitions that contain all restored records."""
 
     partitions: int
-    read: int  # of them, those whose batch headers were read
+    read: int  # partitions whose batch headers were read
 
 
 @dataclass(frozen=True)
 class Warned:
-    """A warning: an identifier of `aqueduct.messages`, and a sentence."""
+    """A warning: an identifier of `aqueduct.messages` and a sentence."""
 
     id: str
     message: str
@@ -87,14 +87,14 @@ class Warned:
 
 @dataclass(frozen=True)
 class FlowRange:
-    """Offsets that do not arrive once at the target of a mirror or a one-way link."""
+    """Offsets that do not arrive exactly once at the target of a mirror or a one-way link."""
 
     flow: str  # such as "mirror pro1" or "link diode"
     partition: TopicPartition
     range: RestoreRange
 
     def entry(self) -> dict[str, Any]:
-        """Return the range as JSON reports have it."""
+        """Return the range in the format of JSON reports."""
         return {
             "flow": self.flow,
             "topic": self.partition.topic,
@@ -113,26 +113,26 @@ class RestoreOutcome:
     plan: RestorePlan
     written: Mapping[TopicPartition, Written] = field(default_factory=dict)  # by topic at the target
     moves: tuple[Move, ...] = ()  # by this run
-    settled: tuple[str, ...] = ()  # topics that got settings after their restore had ended
-    rights: Rights | None = None  # None: not asked for
-    recount: Recount | None = None  # None: all was written by earlier runs
-    held: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)  # topic: settings it shall get
+    settled: tuple[str, ...] = ()  # topics whose settings were set after their restore was complete
+    rights: Rights | None = None  # None: not requested
+    recount: Recount | None = None  # None: earlier runs wrote all records
+    held: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)  # topic: settings to set
     warnings: tuple[Warned, ...] = ()
     left_out: LeftOut = ()
-    ranges: tuple[FlowRange, ...] = ()  # all that are lost or doubled at the targets of mirrors and links
+    ranges: tuple[FlowRange, ...] = ()  # lost or doubled at the targets of mirrors and links
     dropped: tuple[DroppedSetting, ...] = ()
     stopped: tuple[str, ...] = ()  # one-way links that must not be started, by their groups
     seconds: Mapping[str, float] = field(default_factory=dict)  # by phase
-    before: bool = False  # all records were written by earlier runs, which ended
+    before: bool = False  # whether earlier runs completed the restore
     dry_run: bool = False
 
     @property
     def planned(self) -> bool:
-        """Return whether this tells what would be written, not what was."""
+        """Return whether this is a preview."""
         return self.dry_run and not self.before
 
     @property
     def forgotten(self) -> Set[str]:
-        """Topics of which the target does not know any more how much was restored."""
+        """Topics whose progress the target has deleted."""
         written = {name for name, _ in self.written}
         return set() if self.planned else self.plan.topics.keys() - written

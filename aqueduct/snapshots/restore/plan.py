@@ -1,4 +1,4 @@
-"""The plan of a restore: which stored records go to which partition, and how the work is shared out."""
+"""The plan of a restore: which stored records go to which partition, in which tasks."""
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
@@ -15,22 +15,22 @@ from aqueduct.snapshots.restore.request import Request
 from aqueduct.store.manifest import Gap, Instance, Segment, StoredPartition, StoredTopic
 from aqueduct.store.snapshots import Snapshot
 
-# Small partitions go together into one task and its transactions.
+# Small partitions share a task and its transactions.
 SHARE_BYTES = 64 << 20
 SHARE_LANES = 500
 
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreLane:
-    """The records of one partition, from the store to the target."""
+    """The records of one partition, and the partition of the target to which they are written."""
 
     stored_partition: StoredPartition  # in the store
     topic: str  # at the target
-    stop: int  # exclusive: the snapshot's offsets end here
-    segments: tuple[Segment, ...]  # in order, those that may have records of the window
-    skipped: tuple[Segment, ...]  # those that have others only
-    expired: tuple[Gap, ...] = ()  # what the store removed by its lifecycle rules
-    start: int = 0  # the offset of the snapshot from which on it is written
+    stop: int  # exclusive: the end of the partition in the snapshot
+    segments: tuple[Segment, ...]  # in order, those that may have records in the time window
+    skipped: tuple[Segment, ...]  # those without records in the time window
+    expired: tuple[Gap, ...] = ()  # ranges that lifecycle rules of the store deleted
+    start: int = 0  # the first offset of the snapshot to write
 
     def after(self, start: int) -> "RestoreLane":
         """Return the lane without the records before this offset, which earlier restores wrote."""
@@ -46,7 +46,7 @@ class RestoreLane:
 
     @property
     def records(self) -> int:
-        """Return the most records there can be; a window may leave fewer."""
+        """Return the maximum number of records; a time window can reduce it."""
         return sum(segment.records for segment in self.segments)
 
     @property
@@ -64,10 +64,10 @@ class RestorePlan:
     topics: Mapping[str, tuple[StoredTopic, Instance]]  # by the name at the target
     lanes: tuple[RestoreLane, ...]
     gaps: tuple[Gap, ...]
-    skipped: tuple[str, ...]  # topics of the snapshot that have no such instance
-    # The restores after which it continues, by topic at the target.
+    skipped: tuple[str, ...]  # topics of the snapshot without the selected instance
+    # The restores that it continues, by topic at the target.
     continues: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # Lanes that are not written: the target may have these records of a restore that it has forgotten.
+    # Lanes that are not written: an unknown earlier restore may have written these records.
     unknown: tuple[RestoreLane, ...] = ()
 
     def partitions(self, target: str) -> tuple[RestoreLane, ...]:
@@ -80,23 +80,23 @@ class RestorePlan:
 
     @property
     def at_most(self) -> bool:
-        """Return whether there may be fewer records than the lanes have.
+        """Return whether the lanes may have fewer records than their segments.
 
-        Only the batches tell how many.
+        The exact number is known only after the batches are read.
         """
         return self.window.timed and any(lane.segments for lane in self.lanes)
 
     def expired(self, target: str) -> int:
-        """Return how many offsets of a topic have expired in the store."""
+        """Return the number of offsets of a topic that have expired in the store."""
         return sum(gap.stop - gap.start for lane in self.partitions(target) for gap in lane.expired)
 
     @property
     def left_out(self) -> LeftOut:
-        """Return what has expired in the store, and partitions to which nothing is appended."""
+        """Return the expired records, and the partitions to which nothing is appended."""
         return tuple(
             Skipped(
                 f"records of {lane}",
-                "it has records of transactions with times of this backup, and the target does not store "
+                "it has transactional records with timestamps of this backup, and the target does not store "
                 "which restore wrote them, so nothing is appended to this partition. Restore the topic under "
                 "another name (old:new) and compare both. To write all its records again, pass a new "
                 "--restore-id",
@@ -114,7 +114,7 @@ class RestorePlan:
         )
 
     def without(self, unknown: Set[TopicPartition]) -> "RestorePlan":
-        """Return the plan that writes nothing to these partitions, and has no topic of which all are such."""
+        """Return the plan that writes nothing to these partitions, without topics that have no other ones."""
         writing = {lane.topic for lane in self.lanes if lane.target not in unknown}
         return replace(
             self,
@@ -133,9 +133,9 @@ class RestorePlan:
 
     @cached_property
     def continued_lanes(self) -> dict[TopicPartition, RestoreLane]:
-        """Return the lanes in which mirrors and links continue: under their own names, of known origin.
+        """Return the lanes in which mirrors and links continue: of known origin, and not renamed.
 
-        Under another name a topic is new to them.
+        To mirrors and links, a renamed topic is a new one.
         """
         return {
             lane.target: lane
@@ -145,7 +145,7 @@ class RestorePlan:
 
     @cached_property
     def backed_up_ids(self) -> dict[str, str]:
-        """Return the id that each topic had when it was backed up, by its name at the target."""
+        """Return the backed-up id of each topic, by its name at the target."""
         return {target: instance.topic_id for target, (_, instance) in self.topics.items()}
 
     def unknown_of(self, target: str) -> tuple[int, ...]:
@@ -159,7 +159,7 @@ class RestorePlan:
 
 
 def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
-    """Plan a restore; Refused if a topic or an instance doesn't exist."""
+    """Plan a restore; Refused if a topic or an instance does not exist."""
     topics = request.choose(snapshot.topics)
     lanes: list[RestoreLane] = []
     gaps: list[Gap] = []
@@ -204,8 +204,8 @@ def _outside(segment: Segment, window: Window) -> bool:
 
 
 def shares(lanes: Iterable[RestoreLane]) -> Iterator[tuple[RestoreLane, ...]]:
-    """Yield shares of lanes, the same for the same plan.
+    """Yield shares of lanes, always the same for the same plan.
 
-    A share has a producer of its own, whose id goes by the share's number.
+    Each share has its own producer, whose transactional id contains the number of the share.
     """
     return map(tuple, in_lists(lanes, SHARE_BYTES, attrgetter("unpacked_bytes"), most=SHARE_LANES))

@@ -1,4 +1,4 @@
-"""Plans a restore, and refuses it where store or target stand in the way: before anything is written."""
+"""Plans a restore, and refuses it before anything is written if store or target do not allow it."""
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
@@ -25,39 +25,39 @@ from aqueduct.store.keyring import Keyring
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.work.workers import Workers
 
-ENDING_SECONDS = 5  # that the last transaction of a run which was killed may take to be seen whole
+ENDING_SECONDS = 5  # maximum time until the last transaction of a killed run is visible everywhere
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Restore:
-    """A restore, by the id under which the target remembers it."""
+    """A restore, with the id under which the target stores its state."""
 
     order: RestoreOrder
     id: str
-    request: str  # the request's digest
+    request: str  # digest of the request
     snapshot: Snapshot
-    others: Mapping[str, list[TopicState]]  # what other restores did, by their ids
+    others: Mapping[str, list[TopicState]]  # states of other restores, by their ids
 
 
 @dataclass(frozen=True, kw_only=True)
 class _TargetTopics:
-    """The topics of a plan that the target has already."""
+    """The topics of a plan that already exist at the target."""
 
     existing: Mapping[str, Topic]
-    states: Mapping[str, TopicState]  # of those that this restore has begun
+    states: Mapping[str, TopicState]  # of topics that this restore has begun
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Remaining:
-    """A plan without what earlier restores wrote."""
+    """A plan without the records of earlier restores."""
 
     plan: RestorePlan
     earlier: Earlier
-    forgotten: Set[str]  # topics where the target has forgotten a restore that this one continued
+    forgotten: Set[str]  # topics that continue a restore whose progress the target has deleted
 
 
 def look(order: RestoreOrder) -> Job:
-    """Find the snapshot, what of it is to be restored, and how far earlier runs have come."""
+    """Select the snapshot and its records, and read the progress of earlier runs."""
     objects = open_store(order.store)
     keys = Keyring(objects, order.private_keys)
     catalog = Catalog.open(objects, order.trust, keys)
@@ -91,7 +91,7 @@ def look(order: RestoreOrder) -> Job:
 
 
 def _identify(client: Client, catalog: Catalog, order: RestoreOrder) -> _Restore:
-    """Choose the snapshot; the one of an unfinished restore of this request, if the order does not say."""
+    """Select the snapshot; by default, that of an unfinished restore of the same request."""
     request = order.request.digest(catalog.id, cluster_id(client))
     plans = topics.plans(client)
     if order.restore_id:
@@ -106,8 +106,8 @@ def _identify(client: Client, catalog: Catalog, order: RestoreOrder) -> _Restore
                 raise
             raise Refused(
                 "resumed-snapshot-missing",
-                f"{error} An interrupted run of this restore began with it. Restore another snapshot "
-                "under other names (old:new), and compare: nothing else has what that run restored.",
+                f"{error} An interrupted run of this restore began with this snapshot, and only its topics "
+                "contain these records. Restore another snapshot under other names (old:new), and compare.",
             ) from None
     name = order.restore_id or restore_id(request, snapshot.manifest.number)
     others = {other: states for other, states in plans.items() if other != name}
@@ -115,7 +115,7 @@ def _identify(client: Client, catalog: Catalog, order: RestoreOrder) -> _Restore
 
 
 def _groups(restore: _Restore) -> tuple[str, ...]:
-    """Return the groups that are to be set; Refused if the snapshot has no topics to which they refer."""
+    """Return the groups to set; Refused if the snapshot has no topics to which their offsets refer."""
     order, manifest = restore.order, restore.snapshot.manifest
     if not restore.snapshot.topics:
         raise Refused(
@@ -128,7 +128,7 @@ def _groups(restore: _Restore) -> tuple[str, ...]:
 
 
 def _plan(restore: _Restore, keys: Keyring) -> RestorePlan:
-    """Plan the whole restore, and lend its tasks the keys of its segments."""
+    """Plan the whole restore, and pass the keys of its segments to the tasks."""
     restore_plan = plan(restore.snapshot, restore.order.request)
     planned = (segment for lane in restore_plan.lanes for segment in lane.segments)
     segments.lend(keys, planned, restore.order.store)
@@ -145,7 +145,7 @@ def _inspect(client: Client, restore: _Restore, restore_plan: RestorePlan) -> _T
 def _subtract_earlier(
     client: Client, catalog: Catalog, restore: _Restore, restore_plan: RestorePlan, target: _TargetTopics
 ) -> _Remaining:
-    """Take from the plan the records that restores before wrote, and partitions where that is unknown."""
+    """Remove from the plan the records of earlier restores, and partitions where these are unknown."""
     order, existing, states = restore.order, target.existing, target.states
     continued_states, forgotten = _continued(
         order, restore_plan, catalog.id, existing, states, restore.others
@@ -172,7 +172,7 @@ def _without(restore_plan: RestorePlan, unknown: Set[TopicPartition]) -> Restore
     if not writing.topics:
         raise Refused(
             "append-origin-unknown",
-            f"The target has records of transactions with times of this backup in "
+            f"The target has transactional records with timestamps of this backup in "
             f"{some(sorted(map(str, unknown)))}, and does not store which restore wrote them. --append may "
             "write them twice. Restore under other names (old:new) and compare. To write all records again, "
             "pass a new --restore-id.",
@@ -188,9 +188,9 @@ def _continued(
     own_states: Mapping[str, TopicState],
     others: Mapping[str, list[TopicState]],
 ) -> tuple[dict[str, dict[str, TopicState]], set[str]]:
-    """Return the restores that this one continues, and topics where the target has forgotten one of them.
+    """Return the restores that this one continues, and topics with a continued restore that is not stored.
 
-    One that has begun continues those that it remembers. Refused if it has not ended where one is forgotten.
+    A restore that has begun continues the stored ones. Refused if it is unfinished and one is not stored.
     """
     continued_states: dict[str, dict[str, TopicState]] = {}
     if order.append and not order.restore_id:
@@ -218,7 +218,7 @@ def _continued(
 def _same_records(
     order: RestoreOrder, restore_plan: RestorePlan, own_states: Mapping[str, TopicState]
 ) -> None:
-    """Refused if records have expired since this restore began: which of them are there, none can tell."""
+    """Refuse the restore if records expired since it began: it is unknown which ones the target contains."""
     old = [
         name
         for name, state in own_states.items()
@@ -234,7 +234,7 @@ def _same_records(
 
 
 def _written(client: Client, job: Job, forgotten: Set[str]) -> dict[TopicPartition, Written]:
-    """Return what the target still knows of the topics that have ended."""
+    """Return the stored progress of the topics that are complete."""
     ids = {name: job.there[name].id for name in job.ended - forgotten}
     partitions = [lane.target for lane in job.plan.lanes if lane.topic in ids]
     positions = records.positions(client, job.id, partitions, ids) if partitions else {}
@@ -242,20 +242,21 @@ def _written(client: Client, job: Job, forgotten: Set[str]) -> dict[TopicPartiti
 
 
 def _same(order: RestoreOrder, request: str, restore_states: Iterable[TopicState]) -> int | None:
-    """Return the snapshot of the restore that has this id; Refused if it was another request's."""
+    """Return the snapshot of the restore with this id; Refused if it has another request."""
     for state in restore_states:
         if state.request != request or order.snapshot not in (None, state.snapshot):
             raise Refused(
                 "restore-id-taken",
-                f"Restore {order.restore_id} restores snapshot {state.snapshot}, with other topics, times or "
-                "instance. Repeat its own command, or pass another --restore-id.",
+                f"The restore {order.restore_id} has another request: snapshot {state.snapshot} with other "
+                "topics, times or another instance. Repeat the command of that restore, or pass another "
+                "--restore-id.",
             )
         return state.snapshot
     return order.snapshot
 
 
 def _unfinished(plans: Mapping[str, list[TopicState]], request: str, release: bool) -> int | None:
-    """Return the newest snapshot of a restore of this request that has not ended, or holds something."""
+    """Return the newest snapshot of an unfinished restore of this request, or one with held retention."""
     states = [state for of_plan in plans.values() for state in of_plan if state.request == request]
     return max(
         (state.snapshot for state in states if not state.done or (release and state.held)), default=None
@@ -263,9 +264,9 @@ def _unfinished(plans: Mapping[str, list[TopicState]], request: str, release: bo
 
 
 def check(job: Job) -> None:
-    """Check the target; Refused if something there is in the way."""
+    """Check the target; Refused if its topics or mirrors do not allow the restore."""
     topics.check_partitions(job.plan, job.there)
-    # What a topic has that this restore has begun was found before, or is its own.
+    # The contents of topics that this restore has begun were checked before, or are its own records.
     foreign = {name: topic for name, topic in job.there.items() if name not in job.known}
     topics.check_others(foreign, job.others)
     with connected(job.order) as client:
@@ -279,7 +280,7 @@ def check(job: Job) -> None:
 def _appending(job: Job, existing: Mapping[str, Topic]) -> str:
     """Return what --append would do, as the end of a sentence.
 
-    If it would be refused, too, return what to do before it; nothing if nothing helps.
+    If --append would be refused, too, return the remedy, or an empty string if there is none.
     """
     try:
         continued_states = continuation.continued(job.plan, job.snapshot.manifest.store, existing, job.others)
@@ -296,7 +297,7 @@ def _appending(job: Job, existing: Mapping[str, Topic]) -> str:
 
 
 def doubled(job: Job) -> tuple[Warned, ...]:
-    """Return a warning for topics that get records again, because of --restore-id."""
+    """Return a warning if records are written again because of --restore-id."""
     fresh = {name: topic for name, topic in job.there.items() if name not in job.known}
     if not (job.order.append and job.order.restore_id):
         return ()
@@ -319,7 +320,7 @@ def doubled(job: Job) -> tuple[Warned, ...]:
 
 
 def check_objects(job: Job, workers: Workers) -> None:
-    """Check the objects that will be used; Failed if one isn't what was written."""
+    """Check the stored objects that the restore reads; Failed if one is damaged."""
     segments = [segment for lane in job.lanes for segment in lane.segments]
     faults = verify_segments(job.order.store, segments, workers, whole=False)
     if faults:
@@ -333,10 +334,10 @@ def check_objects(job: Job, workers: Workers) -> None:
 
 
 def check_again(client: Client, job: Job, states: Mapping[str, TopicState]) -> None:
-    """Repeat the checks of `check`: much may have happened while the objects were read.
+    """Repeat the checks of `check`, because the target may have changed while the objects were read.
 
-    By now others can see this restore; of two that begin at once, one sees the other at least. What it had
-    begun and not written to, it then gives up.
+    Other restores can see this one now: of two that begin at once, at least one sees the other. After a
+    refusal, the topics that this restore has begun but not written are withdrawn.
     """
     existing = client.topics(job.plan.topics)
     open_ = {name: existing[name] for name, state in states.items() if not state.done and name in existing}

@@ -1,8 +1,8 @@
-"""Positions of consumer groups: for offsets of the store those of the same records at the target.
+"""Translates offsets of consumer groups: from the store to those of the same records at the target.
 
-Which record an offset means, the indexes of the segments tell. Where that record is at the target, the
-headers of the target's batches tell, read from whichever end of the restored range is nearer. Nothing of it
-is remembered, and what others write there does no harm: ours are known by their producers' ids.
+The indexes of the segments show the record to which an offset refers. The batch headers of the target show
+the new offset of this record; they are read from the nearer end of the restored range. The translation needs
+no stored state. Records of other clients do not disturb it, because restored ones have known producer ids.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -30,15 +30,15 @@ from aqueduct.store.objects import Objects
 from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.workers import Workers
 
-MARGIN = 16  # offsets without records, such as markers, that are expected near a log's end
-SEGMENTS = 2  # whose descriptions are kept
-LANES = 200  # whose groups' offsets one task finds
-QUESTIONED = 10  # of so many bytes of a lane one is read to answer its questions, at most
+MARGIN = 16  # offsets without records, such as markers, that are expected near the end of a log
+SEGMENTS = 2  # whose descriptions are cached
+LANES = 200  # maximum number of lanes whose offsets one task translates
+QUESTIONED = 10  # to translate offsets, at most 1 / QUESTIONED of the bytes of a lane is read
 
 
 @dataclass(frozen=True)
 class Unsure:
-    """Why the offset of a restored record is unknown."""
+    """The reason why the offset of a restored record is unknown."""
 
     why: str
     id: str
@@ -51,43 +51,44 @@ COMPACTED = Unsure(
 EXPIRED = Unsure(
     f"a lifecycle rule of the store has deleted records since the restore; {AGAIN}", "restore-records-expired"
 )
-NEWER = Unsure("a restore of a newer snapshot wrote there", "restore-superseded")
+NEWER = Unsure("a restore of a newer snapshot wrote to this partition", "restore-superseded")
 FORGOTTEN = Unsure(
     f"the target has deleted the progress of the restore (offsets.retention.minutes); {AGAIN}",
     "restore-progress-expired",
 )
-OPEN = Unsure("a transaction of another producer is open there", "transaction-open")
+OPEN = Unsure("another producer has an open transaction in this partition", "transaction-open")
 CHANGED = Unsure(
-    "restored records are missing there; find the program that deleted them", "restored-records-missing"
+    "restored records are missing in this partition; find the program that deleted them",
+    "restored-records-missing",
 )
 
 
 @dataclass(frozen=True)
 class PositionQuestion:
     lane: RestoreLane
-    offsets: tuple[int, ...]  # of the store
+    offsets: tuple[int, ...]  # in the store
     progress: RestoreProgress
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionShare:
-    """The questions that one task answers."""
+    """The offsets that one task translates."""
 
     end: End
     store: str
-    window: Window  # of times
+    window: Window  # of timestamps
     questions: tuple[PositionQuestion, ...]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The new offset, or why it is unknown. `note`: why it isn't that of the very next record."""
+    """The new offset, or why it is unknown. `note`: why it does not refer to the very next record."""
 
     new: int | Unsure
     note: str = ""
 
 
-Answers = dict[tuple[TopicPartition, int], Answer]  # by partition at the target and offset of the store
+Answers = dict[tuple[TopicPartition, int], Answer]  # by partition at the target and offset in the store
 
 
 def translate(
@@ -99,7 +100,7 @@ def translate(
     """Translate offsets of the store to those of the same records, by partition at the target."""
     answers: Answers = {}
     questions = []
-    elsewhere: dict[tuple[TopicPartition, int], int] = {}  # an offset whose next record is in a later part
+    elsewhere: dict[tuple[TopicPartition, int], int] = {}  # offsets whose next record is in a later part
     for lane in job.plan.lanes:
         for part, progress, reason, offsets_ in _parts(job, lane, asked.get(lane.target, ()), written):
             starts = {offset: max(offset, part.start) for offset in offsets_}
@@ -122,14 +123,14 @@ def translate(
     return answers | {position: answers[position[0], now] for position, now in elsewhere.items()}
 
 
-# What one restore wrote of a lane, its progress, why that is unknown, and the offsets to translate.
+# The part of a lane that one restore wrote, its progress, why that is unknown, and the offsets to translate.
 _Part = tuple[RestoreLane, RestoreProgress | None, Unsure | None, list[int]]
 
 
 def _parts(
     job: Job, lane: RestoreLane, asked: Iterable[int], written: Mapping[TopicPartition, Written]
 ) -> Iterator[_Part]:
-    """Yield what earlier restores wrote, and the lane, each with the offsets whose next record it has."""
+    """Yield the parts of earlier restores, and the lane, each with the offsets whose next record it has."""
     left = set(asked)
     for part in job.earlier.get(lane.target, ()):
         last = max((segment.last_offset or 0 for segment in part.segments), default=-1)
@@ -143,12 +144,12 @@ def _parts(
         of_part = replace(lane, start=part.start, stop=part.stop, segments=part.segments)
         yield of_part, None if reason else part.progress, reason, sorted(mine)
     if left:
-        reason = NEWER if lane.start > lane.stop else _untold(job, lane, written)
+        reason = NEWER if lane.start > lane.stop else _unknown_reason(job, lane, written)
         yield lane, None if reason else written[lane.target].progress, reason, sorted(left)
 
 
-def _untold(job: Job, lane: RestoreLane, written: Mapping[TopicPartition, Written]) -> Unsure | None:
-    """Return why a lane's restored records can't be found again by counting; None: they can."""
+def _unknown_reason(job: Job, lane: RestoreLane, written: Mapping[TopicPartition, Written]) -> Unsure | None:
+    """Return why restored records of a lane cannot be found by counting; None if they can."""
     if lane.target not in written:
         return FORGOTTEN
     ended = lane.topic in job.ended
@@ -159,7 +160,7 @@ def _untold(job: Job, lane: RestoreLane, written: Mapping[TopicPartition, Writte
 
 
 def answer(share: QuestionShare) -> Answers:
-    """Answer the questions of one task, each for itself."""
+    """Translate the offsets of one task, independently of each other."""
     objects = open_store(share.store)
     share_answers: Answers = {}
     with connect(share.end, CLIENT) as client:
@@ -169,16 +170,16 @@ def answer(share: QuestionShare) -> Answers:
             partition = question.lane.target
             try:
                 if partition in open_:
-                    raise _Untold(OPEN)
+                    raise _OffsetUnknown(OPEN)
                 answers = dict(_answers(client, objects, question, share.window, ends[partition]))
-            except _Untold as error:
+            except _OffsetUnknown as error:
                 answers = {offset: Answer(error.why) for offset in question.offsets}
             share_answers |= {(partition, offset): answer for offset, answer in answers.items()}
     return share_answers
 
 
-class _Untold(Exception):
-    """The end of a search for new offsets that can't be found."""
+class _OffsetUnknown(Exception):
+    """The new offsets cannot be determined."""
 
     def __init__(self, reason: Unsure) -> None:
         super().__init__(reason.why)
@@ -195,35 +196,35 @@ def _answers(
     target = _Target(client, lane, progress, end).offsets(target_ranks)
     for offset, rank in ranks.items():
         if rank < progress.records:
-            new, kept, goes_on = target[rank], source.offset(rank), "at the next that is inside"
+            new, kept, continues = target[rank], source.offset(rank), "at the next record inside it"
         else:
             after = target[progress.records - 1] + 1 if progress.records else progress.start
-            new, kept, goes_on = _past_markers(client, lane, after, end), lane.stop, "after the last inside"
+            new, kept, continues = _past_markers(client, lane, after, end), lane.stop, "after its last record"
         note = ""
         if source.lost(offset, kept) or _skipped(lane, offset, kept):
-            note = f"its next records are outside the window, it goes on {goes_on}"
+            note = f"its next records are outside the time window, so it continues {continues}"
         elif any(gap.start <= offset < gap.stop for gap in lane.expired):
-            note = "its next records have expired in the store, it goes on after them"
+            note = "its next records have expired in the store, so it continues after them"
         elif source.unopened(offset):
-            note = "its next records are left out, it goes on after them"
+            note = "its next records were skipped, so it continues after them"
         yield offset, Answer(new, note)
 
 
 def _skipped(lane: RestoreLane, old: int, kept: int) -> bool:
-    """Return whether a segment that the window left out may have records in [`old`, `kept`)."""
+    """Return whether a segment outside the time window may have records in [`old`, `kept`)."""
     return any((s.last_offset or 0) >= old and (s.first_offset or 0) < kept for s in lane.skipped)
 
 
 def _past_markers(client: Client, lane: RestoreLane, after: int, end: int) -> int:
-    """Return the log's end if there are no records from `after` on, so that a group there has no lag."""
-    if end - after <= 1:  # a marker at most, as our own are always followed by one
+    """Return the end of the log if no records follow `after`, so that a group there has no lag."""
+    if end - after <= 1:  # at most a marker: each transaction of a restore ends with one
         return end
     pieces = fetch.read(client, Range(*lane.target, after, end))
     return next((batch.base_offset for piece in pieces for batch in piece.batches), end)
 
 
 class _LaneSource:
-    """The records of a lane that are restored, by their offsets and by their ranks."""
+    """The restored records of a lane in the store, by their offsets and by their ranks."""
 
     def __init__(
         self,
@@ -237,15 +238,15 @@ class _LaneSource:
         self._window = window
         self._unopened = unopened
         self._whole = not window.timed
-        self._counted = unopened if self._whole else ()  # those that the segments' indexes count
+        self._counted = unopened if self._whole else ()  # counted by the indexes of the segments
         self._described = lru_cache(SEGMENTS)(self._describe)
 
     def unopened(self, offset: int) -> UnopenedBatch | None:
-        """Return the batch that was left out around an offset, if there is one."""
+        """Return the skipped batch that contains an offset; None if there is none."""
         return next((batch for batch in self._unopened if batch.first <= offset <= batch.last), None)
 
     def rank(self, offset: int) -> int:
-        """Return the number of records before an offset."""
+        """Return the number of restored records before an offset."""
         if around := self.unopened(offset):
             offset = around.last + 1
         before = -sum(batch.records for batch in self._counted if batch.last < offset)
@@ -261,7 +262,7 @@ class _LaneSource:
         return before
 
     def offset(self, rank: int) -> int:
-        """Return the offset of the record that has `rank` records before it."""
+        """Return the offset of the record with `rank` records before it."""
         rank += sum(batch.records for batch in self._counted if self.rank(batch.first) <= rank)
         for segment in self._segments:
             described = None if self._whole and segment.records <= rank else self._described(segment)
@@ -274,10 +275,10 @@ class _LaneSource:
                     else position
                 )
             rank -= records
-        raise IndexError(f"there is no record {rank}")
+        raise IndexError(f"no record has rank {rank}")
 
     def lost(self, old: int, kept: int) -> bool:
-        """Return whether the window cut off records in [`old`, `kept`)."""
+        """Return whether the time window excludes records in [`old`, `kept`)."""
         if self._whole or old >= kept:
             return False
         return self._every.rank(kept) > self._every.rank(old)
@@ -312,7 +313,7 @@ class _Described:
 
 
 def _kept(objects: Objects, segment: Segment, window: Window, left_out: Set[int]) -> Iterator[Batch]:
-    """Yield a segment's batches as they were restored; `left_out`: first offsets of those that were not."""
+    """Yield a segment's batches as they were restored. `left_out`: first offsets of the skipped batches."""
     stored = segments.read(objects, segment)
     for batch in segments.batches(segment, stored, check_crc=False):
         if batch.base_offset not in left_out and (kept := cut(batch, window)):
@@ -320,7 +321,7 @@ def _kept(objects: Objects, segment: Segment, window: Window, left_out: Set[int]
 
 
 class _Target:
-    """The restored records of a lane, at the target."""
+    """The restored records of a lane at the target."""
 
     def __init__(self, client: Client, lane: RestoreLane, progress: RestoreProgress, end: int) -> None:
         self._client = client
@@ -329,7 +330,7 @@ class _Target:
         self._end = end
 
     def offsets(self, ranks: Iterable[int]) -> dict[int, int]:
-        """Return the offsets of the records that have so many of this restore before them, by that number."""
+        """Return the offsets of records by their ranks, the numbers of restored records before them."""
         every = sorted(ranks)
         total = self._done.records
         low = [rank for rank in every if 2 * rank < total]
@@ -377,5 +378,5 @@ class _Target:
             raise self._changed()
         return offset
 
-    def _changed(self) -> _Untold:
-        return _Untold(CHANGED)
+    def _changed(self) -> _OffsetUnknown:
+        return _OffsetUnknown(CHANGED)

@@ -1,9 +1,9 @@
-"""Progress of a restore, as Kafka keeps it: offsets of two groups, with JSON as their metadata.
+"""The progress of a restore, stored in Kafka: offsets of two groups, with JSON as their metadata.
 
-`aqueduct-restore-<id>` has of each partition of the target the next offset of the store to be restored,
-committed in the transactions that write the records. `aqueduct-restore-<id>.plan` has of each topic, at its
-partition 0, what a run that continues must know. Kafka forgets both when a topic is deleted, so that it can
-be restored again, and offsets.retention.minutes (7 days) after the last commit.
+`aqueduct-restore-<id>` has, for each partition of the target, the next offset of the store to restore. It is
+committed in the transactions that write the records. `aqueduct-restore-<id>.plan` has, for each topic at its
+partition 0, the state that a later run needs. Kafka deletes both with the topic, so that it can be restored
+again, and `offsets.retention.minutes` (7 days) after the last commit.
 """
 
 import re
@@ -34,17 +34,17 @@ def plan_group(restore_id: str) -> str:
 
 
 def waiting_group(restore_id: str, name: str) -> str:
-    """Return the group that holds the new offsets of a group with members, until it has none."""
+    """Return the group with the new offsets of a group that has members, until they can be set."""
     return f"{GROUP}{restore_id}.group.{name}"
 
 
 def id_of_plan_group(name: str) -> str | None:
-    """Return the restore's id in the name of its plan group; None for other groups."""
+    """Return the id of the restore from the name of its plan group; None for other groups."""
     return name[len(GROUP) : -len(PLAN)] if name.startswith(GROUP) and name.endswith(PLAN) else None
 
 
 class UnopenedBatch(NamedTuple):
-    """A batch of the store that had to be opened, and takes too much for that: it is not restored."""
+    """A batch of the store that is too large to decompress and needs it, so that it is not restored."""
 
     first: int
     last: int
@@ -55,28 +55,28 @@ class UnopenedBatch(NamedTuple):
 class RestoreProgress:
     """The progress of one partition's restore."""
 
-    topic_id: str  # the target's: another topic by that name has none of it
-    start: int  # where the target's log ended before
+    topic_id: str  # at the target; another topic of this name has no progress
+    start: int  # where the log of the target ended before
     records: int  # written so far
     bytes: int
-    producers: tuple[int, ...]  # the ids that they have in their batches
-    # The least of what the batches tell as their records' greatest time.
+    producers: tuple[int, ...]  # the producer ids in the restored batches
+    # The lowest of the maximum timestamps of the batches.
     oldest: int | None = field(default=None, metadata=ADDED)
-    # The id of the run that wrote last, and what of `records` and `bytes` it wrote.
+    # The id of the run that wrote last, and its part of `records` and `bytes`.
     run: str = field(default="", metadata=ADDED)
     run_records: int = field(default=0, metadata=ADDED)
     run_bytes: int = field(default=0, metadata=ADDED)
-    # Offsets among the records that are none: markers, and what was aborted.
+    # Offsets among the records that are no records: markers and aborted records.
     holes: int = field(default=0, metadata=ADDED)
     unopened: tuple[UnopenedBatch, ...] = field(default=(), metadata=ADDED)  # in their order
 
     @property
     def end(self) -> int:
-        """Return where the target's log ends if nobody else writes there."""
+        """Return where the log of the target ends if no other client writes there."""
         return self.start + self.records + self.holes
 
     def written(self, run: str, records: int, size: int) -> "RestoreProgress":
-        """Return the progress after the run wrote so much more."""
+        """Return the progress after the run wrote this many more records and bytes."""
         had, had_bytes = self.by(run)
         return replace(
             self,
@@ -100,7 +100,7 @@ class RestoreOrigin:
     topic: str  # in the store
     instance: int
     topic_id: str  # of the instance
-    first_time: int  # of the window, milliseconds, inclusive
+    first_time: int  # of the time window, milliseconds, inclusive
     last_time: int
 
     def overlaps(self, other: "RestoreOrigin") -> bool:
@@ -111,26 +111,26 @@ class RestoreOrigin:
 
 @dataclass(frozen=True, kw_only=True)
 class TopicState:
-    """The state to remember while a topic is being restored."""
+    """The stored state of a topic that is being restored."""
 
     topic_id: str
     snapshot: int
-    request: str  # its digest
-    back: Mapping[str, str | None]  # settings as they shall be; None: the cluster's
-    holds: Mapping[str, str]  # the values that then hold of those that retention depends on
-    of_backup: bool  # those that were backed up are among them
-    # Patterns: the groups that they match are set, or wait.
+    request: str  # digest of the request
+    back: Mapping[str, str | None]  # settings to set at the end; None: the cluster's default
+    holds: Mapping[str, str]  # the values that settings of retention then have
+    of_backup: bool  # whether `back` includes the backed-up settings
+    # Patterns of groups whose offsets are set, or waiting.
     groups: tuple[str, ...] = field(default=(), metadata=ADDED)
-    # All is written, and the settings are set back.
+    # All records are written, and the settings are set again.
     done: bool = field(default=False, metadata=ADDED)
-    # Of `back`, not set back.
+    # The settings of `back` that are not set yet.
     held: Mapping[str, str | None] = field(default_factory=dict, metadata=ADDED)
-    # How many offsets had expired in the store when it began.
+    # Number of offsets that had expired in the store when the restore began.
     expired: int = field(default=0, metadata=ADDED)
     origin: RestoreOrigin  # the records that this restore writes
-    # The ids of the restores after which it continues.
+    # The ids of the restores that it continues.
     continues: tuple[str, ...] = field(default=(), metadata=ADDED)
-    # The partitions to which nothing is appended, because the target may have the records: a bit for each,
+    # The partitions to which nothing is appended, because the target may have their records: a bit for each,
     # hexadecimal. Empty: none.
     unknown: str = field(default="", metadata=ADDED)
 
@@ -142,18 +142,18 @@ class TopicState:
 
     @property
     def pending(self) -> Mapping[str, str | None]:
-        """The settings that are not set back."""
+        """The settings that are not set yet."""
         return self.held if self.done else self.back
 
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierPart:
-    """The records of a partition that an earlier restore wrote, after which another one continues."""
+    """The records of a partition that an earlier restore wrote, and that another one continues."""
 
-    start: int  # offsets of the store
+    start: int  # offsets in the store
     stop: int  # exclusive
-    progress: RestoreProgress | None  # None: the target has forgotten it
-    compacted: bool  # at the target, since that restore ended
+    progress: RestoreProgress | None  # None: the target has deleted it
+    compacted: bool  # whether the target may have compacted the records since
     segments: tuple[Segment, ...]
 
 
@@ -163,21 +163,21 @@ Earlier = Mapping[
 
 
 def matched(patterns: Iterable[str], groups: Iterable[str]) -> frozenset[str]:
-    """Return the groups that one of the patterns matches."""
+    """Return the groups that match one of the patterns."""
     compiled = [re.compile(pattern) for pattern in patterns]
     return frozenset(name for name in groups if any(pattern.fullmatch(name) for pattern in compiled))
 
 
 def partition_bits(partitions: Iterable[int]) -> str:
-    """Return `TopicState.unknown` of these partitions."""
+    """Return the value of `TopicState.unknown` for these partitions."""
     bits = sum(1 << number for number in set(partitions))
     return f"{bits:x}" if bits else ""
 
 
 def dumps(state: object, owner: str) -> str:
-    """Return a state as a commit's metadata; Refused if Kafka would not keep that much.
+    """Return a state as the metadata of a commit; Refused if it is too long for Kafka.
 
-    Optional fields are left out where they have their default, so that less is kept.
+    Optional fields with their default values are not included.
     """
     kept = {
         attribute.name: value
@@ -189,16 +189,16 @@ def dumps(state: object, owner: str) -> str:
     if len(text.encode()) > METADATA_BYTES:
         raise Refused(
             "restore-state-too-large",
-            f"The state of {owner} has {len(text.encode())} bytes, and Kafka keeps {METADATA_BYTES} with an "
-            "offset. Check the settings of the topic, or pass a shorter --groups-pattern.",
+            f"The state of {owner} has {len(text.encode())} bytes, but Kafka stores at most {METADATA_BYTES} "
+            "with an offset. Check the settings of the topic, or pass a shorter --groups-pattern.",
         )
     return text
 
 
 def loads(kind: type[Remembered], metadata: str) -> Remembered | None:
-    """Parse a committed offset's metadata; None if it isn't of this kind.
+    """Parse the metadata of a committed offset; None if it is not of this kind.
 
-    What is left out has its default.
+    Missing fields get their default values.
     """
     try:
         return strict_json.loads(kind, metadata.encode())

@@ -1,4 +1,4 @@
-"""Writes the records of partitions, and how far it has come, in one transaction after the other."""
+"""Writes the records of partitions, and their progress, in transactions."""
 
 import secrets
 import sys
@@ -38,12 +38,12 @@ from aqueduct.work.workers import Workers
 
 TRANSACTION_BYTES = 64 << 20
 TRANSACTION_SECONDS = 30
-TIMEOUT_SECONDS = 300  # after which the coordinator aborts the transaction of one that is gone
-AHEAD_BYTES = 4 << 20  # of objects that are read while others are written
+TIMEOUT_SECONDS = 300  # after which the coordinator aborts the transaction of a killed run
+AHEAD_BYTES = 4 << 20  # of objects that are read while earlier ones are written
 READERS = 8
-MOST_UNOPENED = 50  # batches of a partition: Kafka keeps no more beside its position
+MOST_UNOPENED = 50  # batches of a partition: more do not fit into the metadata of its position
 
-StorePosition = tuple[int, RestoreProgress]  # the next offset of the store
+StorePosition = tuple[int, RestoreProgress]  # the next offset in the store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class RestoreShare:
     run: str
     number: int
     lanes: tuple[RestoreLane, ...]
-    window: Window  # of times
+    window: Window  # of timestamps
     topics: Mapping[str, tuple[UUID | None, int]]  # id, max.message.bytes
 
 
@@ -66,7 +66,7 @@ BYTES: Size[RestoreShare] = Size(
 
 
 def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
-    """Write what no earlier run has written; by partition of the target."""
+    """Write the records that no earlier run has written; return the results by partition of the target."""
     order = job.order
     with connected(order) as client:
         limits = topics.limits(client, client.topics(job.plan.topics))
@@ -90,11 +90,11 @@ def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
 
 
 def left_out(written: Mapping[TopicPartition, Written]) -> LeftOut:
-    """Return the batches that could not be restored."""
+    """Return the batches that could not be restored as skipped items."""
     return tuple(
         Skipped(
             f"offsets {batch.first} to {batch.last} of the backup of {partition}",
-            f"{count(batch.records, 'record')} of a batch that decompresses to more than the limit",
+            f"the batch with {count(batch.records, 'record')} decompresses to more than the limit",
             "decompression-limit-exceeded",
         )
         for partition, restored in written.items()
@@ -103,9 +103,9 @@ def left_out(written: Mapping[TopicPartition, Written]) -> LeftOut:
 
 
 def restore(share: RestoreShare) -> dict[TopicPartition, Written]:
-    """Write what is not written yet, and tell what this run wrote, by a task that was run before, too.
+    """Write the missing records of a share, and return what this run wrote, in all attempts of the task.
 
-    Failed, Fenced if another process does the same.
+    Failed (Fenced) if another process writes the same share.
     """
     objects = open_store(share.store)
     name = progress.group(share.restore_id)
@@ -126,15 +126,15 @@ def restore(share: RestoreShare) -> dict[TopicPartition, Written]:
 def positions(
     client: Client, restore_id: str, partitions: Iterable[TopicPartition], topics: Mapping[str, UUID | None]
 ) -> dict[TopicPartition, StorePosition]:
-    """Return how far the restore has come in these partitions, as long as their topics have these ids.
+    """Return the progress in these partitions, if their topics still have these ids.
 
-    Waits for open transactions: a producer's `begin` ends those of a run that was killed.
+    Waits for open transactions: `begin` of a producer ends those of a killed run.
     """
     return _positions(groups.progress(client, progress.group(restore_id), partitions), topics)
 
 
 def begun(client: Client, restore_id: str, topics: Mapping[str, UUID | None]) -> set[str]:
-    """Return which of these topics, compared by id, have a committed transaction, whatever is open now."""
+    """Return the topics, compared by id, with a committed transaction of this restore."""
     name = progress.group(restore_id)
     return {topic for topic, _ in _positions(groups.committed(client, [name])[name], topics)}
 
@@ -157,7 +157,7 @@ def _positions(
 
 
 class _Task:
-    """One attempt of a task, from a begin of its producer to the next error, or to the end."""
+    """One attempt of a task: from the start of its producer to the next error, or to the end."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class _Task:
         self._begin()
 
     def _hole(self, partition: TopicPartition, size: int) -> None:
-        """Count offsets after what was written that are no records: what a run that was killed left."""
+        """Count offsets after the written ones that are no records: those of a killed run."""
         offset, now = self.positions[partition]
         if size > 0 and not topics.visible(self._client, Range(*partition, now.end, now.end + size)):
             self.positions[partition] = offset, replace(now, holes=now.holes + size)
@@ -203,7 +203,7 @@ class _Task:
         self._began = time.monotonic()
 
     def run(self) -> None:
-        # An empty partition, too: where its log ended before must be known later.
+        # Also for an empty partition, because the former end of its log must be stored.
         behind = [
             lane
             for lane in self._share.lanes
@@ -243,7 +243,7 @@ class _Task:
             raise error.concerning(lane) from error
 
     def _batches(self, lane: RestoreLane, stored: Iterable[tuple[Segment, memoryview]]) -> Iterator[Batch]:
-        """Yield the batches to be written, cut where a part of them isn't."""
+        """Yield the batches to write, cut if a part of them is outside the range."""
         self._oldest = sys.maxsize
         window = replace(self._share.window, start=self.positions[lane.target][0])
         for segment, content in stored:
@@ -258,10 +258,10 @@ class _Task:
                     yield kept
 
     def _leave_out(self, lane: RestoreLane, batch: Batch, error: Unopened) -> None:
-        """Remember a batch that can't be opened; the position passes it with what comes after it."""
+        """Store a batch that cannot be decompressed; the position passes it with the next records."""
         offset, now = self.positions[lane.target]
         unopened = UnopenedBatch(batch.base_offset, batch.last_offset, batch.count)
-        if unopened in now.unopened:  # in an attempt before this one
+        if unopened in now.unopened:  # by an earlier attempt
             return
         if len(now.unopened) == MOST_UNOPENED:
             raise error
@@ -296,7 +296,7 @@ class _Task:
 def _read_ahead(
     objects: Objects, unwritten: Iterable[tuple[RestoreLane, Segment]]
 ) -> Iterator[tuple[RestoreLane, Segment, memoryview]]:
-    """Yield each segment with its object, in order; the next ones are being read meanwhile."""
+    """Yield each segment with its object, in order, and read the next ones at the same time."""
     coming: deque[tuple[RestoreLane, Segment, Future[memoryview]]] = deque()
     ahead = 0
     with ThreadPoolExecutor(READERS) as pool:

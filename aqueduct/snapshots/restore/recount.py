@@ -1,7 +1,7 @@
-"""A second look at what was restored, before anyone is told that it is there.
+"""The final check of a restore: the target must contain what was written.
 
-Offsets are added up: a partition's log goes from where it ended before, over the records and the holes that
-this restore counted, to its end. Only a partition that does not add up is read, by its batches' headers.
+For each partition, the offsets are added up: the former end of its log, the restored records and the offsets
+without records must reach the present end. Only the batch headers of partitions that do not add up are read.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ SHARE_OFFSETS = 5_000_000
 
 @dataclass(frozen=True)
 class PartitionRead:
-    """A partition whose batch headers are counted."""
+    """A partition whose batch headers are read."""
 
     part: Range
     done: RestoreProgress
@@ -34,7 +34,7 @@ class PartitionRead:
 
 @dataclass(frozen=True)
 class RecountShare:
-    """The partitions that one task counts."""
+    """The partitions that one task reads."""
 
     end: End
     readings: tuple[PartitionRead, ...]
@@ -46,11 +46,11 @@ def check(
     written: Mapping[TopicPartition, Written],
     workers: Workers,
 ) -> Recount:
-    """Look again at the topics that this run restored; Failed if they are not what was written.
+    """Check the topics that this run restored; Failed if they differ from what was written.
 
-    With --append others may write there, so that what they wrote is none of ours, and isn't counted.
+    With --append, other clients may write to the topics. Their records are not counted.
     """
-    # Another run of this restore may have ended meanwhile: then retention holds again.
+    # Another run of this restore may have completed meanwhile: then retention is enabled again.
     open_topics = {name: state for name, state in states.items() if not state.done}
     with connected(job.order) as client:
         wrong = dict(_other_topics(client, job, open_topics))
@@ -64,16 +64,16 @@ def check(
         accounted = progress.records + sum(batch.records for batch in progress.unopened)
         if not job.plan.window.timed and accounted != lane.records:
             wrong[name] = (
-                f"{count(accounted, 'record')} written or skipped, of {lane.records:,} of the snapshot"
+                f"{count(accounted, 'record')} written or skipped, but {lane.records:,} in the snapshot"
             )
         elif progress.records and starts[lane.target] > progress.start:
             wrong[name] = f"records before offset {starts[lane.target]:,} were deleted"
         elif ends[lane.target] < progress.end:
-            wrong[name] = f"its log ends at {ends[lane.target]:,}, and ended at {progress.end:,}"
+            wrong[name] = f"its log ended at {progress.end:,}, but now ends at {ends[lane.target]:,}"
         elif job.order.append:
             continue
         elif lane.target in open_:
-            wrong[name] = "another producer's transaction is open there"
+            wrong[name] = "another producer has an open transaction in it"
         elif ends[lane.target] > progress.end:
             whole = Range(*lane.target, progress.start, ends[lane.target])
             readings.append(PartitionRead(whole, progress))
@@ -83,9 +83,9 @@ def check(
         changes = some(f"{name} ({reason})" for name, reason in sorted(wrong.items()))
         raise Failed(
             "target-changed",
-            f"The target does not contain what was restored: {changes}. Stop the program that changed it, "
-            f"delete {'this topic' if len(wrong) == 1 else 'these topics'}, which deletes the records, "
-            "and run the command again.",
+            f"The restored topics differ from what was written: {changes}. Stop the program that changed "
+            f"them. Then delete {'this topic' if len(wrong) == 1 else 'these topics'}, which deletes the "
+            "records, and run the command again.",
         )
     return Recount(len(lanes), len(readings))
 
@@ -98,7 +98,7 @@ def _other_topics(client: Client, job: Job, states: Mapping[str, TopicState]) ->
         elif str(existing[name].id) != state.topic_id:
             yield name, "it was deleted and re-created"
         elif len(existing[name].partitions) != len(job.plan.partitions(name)):
-            yield name, "it got more partitions"
+            yield name, "partitions were added"
 
 
 def _read(job: Job, readings: list[PartitionRead], workers: Workers) -> dict[str, str]:
@@ -115,7 +115,7 @@ def _read(job: Job, readings: list[PartitionRead], workers: Workers) -> dict[str
 
 
 def recount(share: RecountShare) -> dict[str, str]:
-    """Count records by their batches' headers; return which partitions hold others than were restored."""
+    """Count records by batch headers; return the partitions with other records than the restored ones."""
     wrong = {}
     with connect(share.end, CLIENT) as client:
         for reading in share.readings:
@@ -129,6 +129,6 @@ def recount(share: RecountShare) -> dict[str, str]:
             if others:
                 wrong[str(reading.part.topic_partition)] = f"{count(others, 'record')} of another producer"
             elif ours != reading.done.records:
-                reason = f"{count(ours, 'record')} of {reading.done.records:,} that were restored"
+                reason = f"{ours:,} of {count(reading.done.records, 'restored record')}"
                 wrong[str(reading.part.topic_partition)] = reason
     return wrong

@@ -1,4 +1,4 @@
-"""The report of a run: a page for people, and JSON for programs."""
+"""The report of a restore, as text and as JSON."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -11,12 +11,12 @@ from aqueduct.errors import ExitCode, LeftOut, Skipped, labelled, left_out_entri
 from aqueduct.snapshots.restore.outcome import DroppedSetting, Move, RestoreOutcome
 from aqueduct.snapshots.restore.plan import RestoreLane, RestorePlan
 
-LINES = 20  # about one kind of thing
+LINES = 20  # of the same kind
 RETENTION_HELD = "retention-held"
 
 
 def summary(plan: RestorePlan) -> str:
-    """Return the size of a plan, in words."""
+    """Return the size of a plan, as the end of a sentence."""
     size = sum(lane.unpacked_bytes for lane in plan.lanes) / 1e6
     at_most = "at most " if plan.at_most else ""
     number = sum(lane.records for lane in plan.lanes)
@@ -27,7 +27,7 @@ def summary(plan: RestorePlan) -> str:
 
 
 def dropped(settings: Iterable[DroppedSetting]) -> LeftOut:
-    """Return the settings that the target refuses: one sentence for a setting, whatever topics have it."""
+    """Return the settings that the target refuses as skipped items, one for each setting and value."""
     topics: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
     for setting in settings:
         topics[setting.key, setting.value, setting.why].append(setting.topic)
@@ -62,7 +62,7 @@ def _lines(outcome: RestoreOutcome) -> Iterator[str]:
 
 
 def _table(outcome: RestoreOutcome) -> Iterator[str]:
-    """Yield how much each topic got."""
+    """Yield the number of records and bytes of each topic."""
     plan = outcome.plan
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     forgotten = outcome.forgotten
@@ -88,13 +88,16 @@ def _table(outcome: RestoreOutcome) -> Iterator[str]:
 
 
 def _of_records(outcome: RestoreOutcome) -> Iterator[str]:
-    """Yield what is known of records beyond their numbers."""
+    """Yield lines about the records, beside the table."""
     plan, forgotten = outcome.plan, outcome.forgotten
     if forgotten:
-        yield f"The target has forgotten how much was restored of {some(sorted(forgotten))}."
+        yield (
+            f"The number of restored records of {some(sorted(forgotten))} is unknown: the target has deleted "
+            "the progress of their restore (offsets.retention.minutes)."
+        )
     if recount := outcome.recount:
-        how = f"; of {recount.read:,} by their batches' headers" if recount.read else ""
-        yield f"{count(recount.partitions, 'partition')} checked again: each has all restored records{how}."
+        how = f"; in {recount.read:,} of them, batch headers were counted" if recount.read else ""
+        yield f"Final check: {count(recount.partitions, 'partition')} with all restored records{how}."
     yield from _first(
         [
             f"{name} continues after restore {some(restores)}."
@@ -105,9 +108,9 @@ def _of_records(outcome: RestoreOutcome) -> Iterator[str]:
         loss = f"offsets {gap.start} to {gap.stop - 1} were deleted before they were backed up"
         yield f"{gap.topic}-{gap.partition}: {loss}."
     if plan.skipped:
-        yield f"{count(len(plan.skipped), 'topic')} without that instance: {some(plan.skipped)}."
+        yield f"{count(len(plan.skipped), 'topic')} without the selected instance: {some(plan.skipped)}."
     if plan.window.timed and not forgotten and not _records(outcome):
-        yield "Nothing is in the window: no record has a time from --from-time to --to-time."
+        yield "No record was restored: no record has a timestamp from --from-time to --to-time."
 
 
 def _of_groups(outcome: RestoreOutcome) -> Iterator[str]:
@@ -115,7 +118,8 @@ def _of_groups(outcome: RestoreOutcome) -> Iterator[str]:
         number = len({move.group for move in outcome.moves})
         yield f"{count(number, 'group')}: {count(len(outcome.moves), 'offset')} set."
     noted = [
-        f"group {move.group}: {move.topic}-{move.partition}, {move.old} became {move.new}: {move.note}."
+        f"group {move.group}: {move.topic}-{move.partition}, offset {move.old} became {move.new}: "
+        f"{move.note}."
         for move in outcome.moves
         if move.note
     ]
@@ -125,9 +129,9 @@ def _of_groups(outcome: RestoreOutcome) -> Iterator[str]:
 def _of_settings(outcome: RestoreOutcome) -> Iterator[str]:
     if outcome.settled:
         number = len(outcome.settled)
-        yield f"{count(number, 'topic')} got the settings of the backup: {some(outcome.settled)}."
+        yield f"Settings of the backup applied to {count(number, 'topic')}: {some(outcome.settled)}."
     if rights := outcome.rights:
-        already = f" ({rights.known} more there already)" if rights.known else ""
+        already = f" ({rights.known} more existed already)" if rights.known else ""
         yield f"{count(rights.acls, 'ACL')} set{already}; {count(rights.quotas, 'quota')} set."
 
 
@@ -144,11 +148,11 @@ def _of_retention(outcome: RestoreOutcome) -> Iterator[str]:
 def _first(lines: list[str]) -> Iterator[str]:
     yield from lines[:LINES]
     if len(lines) > LINES:
-        yield f"... and {len(lines) - LINES} more of that kind; --report has all."
+        yield f"... and {len(lines) - LINES} more such lines. To list all, pass --report FILE."
 
 
 def _records(outcome: RestoreOutcome) -> int:
-    """Return the records of this restore in all; in a dry run, the most there can be."""
+    """Return the records of this restore in all runs; in a dry run, the maximum."""
     if outcome.planned:
         return sum(lane.records for lane in outcome.plan.lanes)
     return sum(restored.progress.records for restored in outcome.written.values())
@@ -158,8 +162,8 @@ def _last_line(outcome: RestoreOutcome) -> str:
     name = f"Restore {outcome.restore_id} of snapshot {outcome.plan.snapshot}"
     records, megabytes = _records(outcome), sum(e.progress.bytes for e in outcome.written.values()) / 1e6
     if outcome.before:
-        had = f", with {count(records, 'record')}, {megabytes:,.1f} MB" if not outcome.forgotten else ""
-        return f"{name} had ended before{had}: this run wrote no record."
+        had = f": {count(records, 'record')}, {megabytes:,.1f} MB" if not outcome.forgotten else ""
+        return f"{name} was already complete{had}. This run wrote no record."
     if outcome.planned:
         at_most = "at most " if outcome.plan.at_most else ""
         return f"{name} would write {at_most}{count(records, 'record')}; nothing was written."
@@ -173,7 +177,7 @@ def _last_line(outcome: RestoreOutcome) -> str:
 
 
 def report(outcome: RestoreOutcome) -> dict[str, Any]:
-    """Return DESIGN's report: `from` and `to` (exclusive) are offsets in the backup, topics the target's."""
+    """Return the JSON report. `from` and `to` (exclusive) are offsets in the backup, topics the target's."""
     return {
         "snapshot": outcome.plan.snapshot,
         "restore_id": outcome.restore_id,
@@ -217,7 +221,7 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
 
 
 def moved(moves: Iterable[Move]) -> list[dict[str, Any]]:
-    """Return what reports tell of groups' offsets."""
+    """Return the changed group offsets in the format of JSON reports."""
     return [
         {
             "group": move.group,
@@ -233,9 +237,9 @@ def moved(moves: Iterable[Move]) -> list[dict[str, Any]]:
 
 
 def _amounts(outcome: RestoreOutcome, lane: RestoreLane) -> dict[str, int | None]:
-    """Return the records and bytes of this restore in all, and of this run.
+    """Return the records and bytes of all runs of this restore, and of this run.
 
-    A dry run: what it would write. None: forgotten.
+    In a dry run: what it would write. None: the target has deleted the progress.
     """
     if restored := outcome.written.get(lane.target):
         in_all = {"records": restored.progress.records, "bytes": restored.progress.bytes}

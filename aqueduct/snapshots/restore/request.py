@@ -1,4 +1,4 @@
-"""The request for a restore, and the name that follows from it."""
+"""The request for a restore, and the default id that is derived from it."""
 
 import hashlib
 import re
@@ -16,23 +16,23 @@ ACTIVE = "activate"
 
 @dataclass(frozen=True)
 class Request:
-    """The records of a snapshot to restore, and the names to restore them under."""
+    """The records of a snapshot to restore, and the names of their topics at the target."""
 
-    names: tuple[tuple[str, str], ...] = ()  # in the snapshot, at the target; none: all, as they are
+    names: tuple[tuple[str, str], ...] = ()  # in the snapshot and at the target; none: all, unchanged
     instance: str = ACTIVE  # or passivate, or g<number>
-    window: Window = field(default_factory=Window)  # of times
+    window: Window = field(default_factory=Window)  # of timestamps
 
     def digest(self, store_id: str, cluster_id: str) -> str:
-        """Return a digest of the request.
+        """Return a digest of the request, the store and the cluster.
 
-        It is the same for the same records of the same store in the same cluster, but for the snapshot.
+        It does not depend on the snapshot.
         """
         asked = [store_id, cluster_id, self.instance, str(self.window.first_time), str(self.window.last_time)]
         asked += (f"{old}:{new}" for old, new in sorted(self.names))
         return hashlib.sha256("\n".join(asked).encode()).hexdigest()[:16]
 
     def check_names(self, topics: Mapping[str, StoredTopic]) -> None:
-        """Refused if one of the names doesn't exist in the snapshot."""
+        """Raise Refused if one of the names does not exist in the snapshot."""
         if absent := sorted({old for old, _ in self.names} - topics.keys()):
             raise Refused(
                 "snapshot-topic-unknown",
@@ -40,7 +40,7 @@ class Request:
             )
 
     def choose(self, topics: Mapping[str, StoredTopic]) -> dict[str, tuple[StoredTopic, Instance]]:
-        """Choose topic and instance to restore, by the name at the target. Refused if one doesn't exist."""
+        """Return topic and instance to restore, by the name at the target. Refused if one does not exist."""
         self.check_names(topics)
         pairs = self.names or tuple((name, name) for name in topics)
         if own := sorted({new for _, new in pairs} & OWN_TOPICS):
@@ -53,7 +53,7 @@ class Request:
         for old, new in sorted(pairs):
             instance = self._instance(topics[old])
             if instance is None:
-                without.append(f"{old} (which has {_instances(topics[old])})")
+                without.append(f"{old} (its instances: {_instances(topics[old])})")
             else:
                 chosen[new] = topics[old], instance
         if without and (self.names or not chosen):
@@ -76,12 +76,12 @@ def _instances(topic: StoredTopic) -> str:
 
 
 def restore_id(digest: str, snapshot: int) -> str:
-    """Return the default name of the restore of a snapshot."""
+    """Return the default id of the restore of a snapshot."""
     return f"{digest}-{snapshot}"
 
 
 def parse_id(text: str) -> str:
-    """Check a restore's id; Refused unless it can be a part of groups' names."""
+    """Check the id of a restore; Refused unless it can be a part of group names."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", text):
         raise Refused(
             "restore-id-invalid",

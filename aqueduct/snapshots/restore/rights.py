@@ -1,4 +1,4 @@
-"""ACLs and quotas of a snapshot, added to those that the target has."""
+"""Adds the ACLs and quotas of a snapshot to those of the target."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ from aqueduct.store.snapshots import Snapshot
 
 
 def restore(client: Client, order: RestoreOrder, snapshot: Snapshot) -> tuple[Rights, LeftOut]:
-    """Add what is missing and may be granted; a target without an authorizer gets no ACLs."""
+    """Add those that are missing and may be granted. A target without an authorizer gets no ACLs."""
     permitted, left_out = allowed(order, frozenset(snapshot.manifest.acls))
     missing: frozenset[acls.Acl] = frozenset()
     refused: dict[acls.Acl, str] = {}
@@ -50,13 +50,13 @@ def restore(client: Client, order: RestoreOrder, snapshot: Snapshot) -> tuple[Ri
 
 
 def warnings(rights: Rights | None) -> tuple[Warned, ...]:
-    """Return a warning for ACLs that deny: whoever may write to the store can stop clients with them."""
+    """Return a warning for DENY ACLs: anyone who can write to the store can stop clients with them."""
     if not (rights and rights.denied):
         return ()
     return (
         Warned(
             "acl-denies",
-            f"ACLs of the backup that deny were set: {some(rights.denied)}. If these clients are to have "
+            f"DENY ACLs of the backup were set: {some(rights.denied)}. If these clients are to have "
             "access, remove them with kafka-acls.sh.",
         ),
     )
@@ -65,7 +65,7 @@ def warnings(rights: Rights | None) -> tuple[Warned, ...]:
 def allowed(order: RestoreOrder, stored: frozenset[acls.Acl]) -> tuple[frozenset[acls.Acl], LeftOut]:
     """Return the ACLs of a snapshot that may be granted, and the skipped ones by principal.
 
-    Those of tasks are neither: a restore had granted them while the backup was made.
+    ACLs of a restore's tasks are neither: a restore was running during the backup.
     """
     of_tasks = order.task_principal and f"{acls.USER}{order.task_principal}"
     others = frozenset(acl for acl in stored if acl.principal != of_tasks)
@@ -80,7 +80,11 @@ def allowed(order: RestoreOrder, stored: frozenset[acls.Acl]) -> tuple[frozenset
         for principal, number in sorted(skipped.items())
     ]
     left_out += [
-        Skipped(f"ACLs of {principal}", "the snapshot has none; check --acls-of", "principal-unknown")
+        Skipped(
+            f"ACLs of {principal}",
+            "the snapshot has no ACLs of this principal; check --acls-of",
+            "principal-unknown",
+        )
         for principal in sorted(named - {acl.principal for acl in stored})
     ]
     return may, tuple(left_out)

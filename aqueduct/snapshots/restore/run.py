@@ -1,7 +1,7 @@
-"""Writes a snapshot back: topics, records, consumer groups, settings; and ACLs and quotas, if asked for.
+"""Restores a snapshot: topics, records, consumer groups, settings; and ACLs and quotas, if requested.
 
-Everything that can be refused is refused before anything is written. The tasks write records and their own
-progress in the same transactions; so the same order resumes where a run was killed, and writes nothing twice.
+All refusals happen before anything is written. Tasks write records and their progress in the same
+transactions, so that the same order resumes an interrupted restore and writes no record twice.
 """
 
 import sys
@@ -35,9 +35,9 @@ from aqueduct.work.workers import Workers
 
 
 def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
-    """Restore, to the end. Refused or Failed before anything is written, or Failed in the middle.
+    """Run a restore. Refused before anything is written; Failed before or in the middle.
 
-    Failed, too, where the target holds at the end something else than was written.
+    Failed, too, if the final check finds other records than those that were written.
     """
     clock = Phases()
     with clock.phase("plan"):
@@ -62,7 +62,7 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
 
 
 def _left_out(job: Job) -> LeftOut:
-    """Return what the plan of a restore leaves out, which is known before anything is written."""
+    """Return the skipped items of the plan, which are known before anything is written."""
     unmatched = job.order.groups.unmatched(job.groups, "the snapshot") if job.order.groups else ()
     return (*job.plan.left_out, *report.dropped(job.dropped), *unmatched)
 
@@ -85,7 +85,7 @@ def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
         if not job.done:
             with clock.phase("records"):
                 written |= records.write(job, workers)
-                recount.check(job, states, written, workers)  # or a group's offsets would mean other records
+                recount.check(job, states, written, workers)  # before groups refer to these records
         left_out = [*_left_out(job), *records.left_out(written)]
         with clock.phase("groups"):
             moves, more = groups.restore(job, states, written, workers)
@@ -99,7 +99,7 @@ def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
                 stopped, more, of_links = links.move(job, written, workers)
             left_out += more
             ranges += of_links
-        if not job.done:  # the last moment before retention and compaction may delete again
+        if not job.done:  # the last moment before retention and compaction may delete records again
             with clock.phase("recount"):
                 recounted = recount.check(job, states, written, workers)
     left_out += rights_left
@@ -126,7 +126,7 @@ def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
 
 
 def prepare(job: Job) -> tuple[dict[str, TopicState], tuple[Warned, ...]]:
-    """Make the topics, and set what holds while they are restored; their states, and warnings."""
+    """Create the topics, and set them up for the restore; return their states, and warnings."""
     asked = job.order.settings
     with connected(job.order) as client:
         warnings = planning.doubled(job) + topics.create(client, job.plan, job.there, with_settings=asked)
@@ -142,7 +142,7 @@ def prepare(job: Job) -> tuple[dict[str, TopicState], tuple[Warned, ...]]:
 def settle(
     job: Job, states: dict[str, TopicState], written: Mapping[TopicPartition, Written]
 ) -> tuple[dict[str, TopicState], Rights | None, LeftOut]:
-    """Set the topics' settings back, and the rights, if asked for."""
+    """Set the topics' settings again, and ACLs and quotas, if requested."""
     order = job.order
     with connected(order) as client:
         now = timestamps.now()

@@ -1,4 +1,4 @@
-"""A topic's settings while it is restored, and after."""
+"""The settings of a topic during and after its restore."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,10 +9,10 @@ RETENTION = "retention.ms", "retention.bytes"
 MIN_IN_SYNC = "min.insync.replicas"
 POLICY = "cleanup.policy"
 
-# Those of a cluster's brokers, not of the topic: the throttle of a reassignment names brokers.
+# Settings of the brokers, not of the topic: the throttle of a reassignment lists broker ids.
 _NOT_OF_THE_TOPIC = {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
 
-# Keeps what was written, as it was written, however old or new it is. LogAppendTime would replace the times.
+# These settings keep the records unchanged, of any age. LogAppendTime would replace the timestamps.
 _WHILE_RESTORING = {
     POLICY: "delete",
     "retention.ms": "-1",
@@ -26,7 +26,7 @@ _WHILE_RESTORING = {
 
 
 def of_backup(settings: Mapping[str, str], replication_factor: int) -> dict[str, str]:
-    """Return the settings that a topic gets of those that were backed up."""
+    """Return the backed-up settings that the topic gets."""
     kept = {key: value for key, value in settings.items() if key not in _NOT_OF_THE_TOPIC}
     if MIN_IN_SYNC in kept:
         kept[MIN_IN_SYNC] = str(min(int(kept[MIN_IN_SYNC]), replication_factor))
@@ -41,10 +41,10 @@ def to_set_back(
     pending: Overrides,
     held: Mapping[str, str],
 ) -> tuple[dict[str, str | None], dict[str, str]]:
-    """Return the settings that a topic gets back, and the values that retention will then depend on.
+    """Return the settings to set at the end, and the values that settings of retention will then have.
 
-    `own`: what is set on the topic itself, `holding`: all that holds of it, `added`: what it gets beside.
-    `pending` and `held`: the same two answers that an earlier run had, if what it found is not set back yet.
+    `own`: the settings of the topic itself. `holding`: all its effective settings. `added`: those to add.
+    `pending` and `held`: the two results of an earlier run, if its settings are not set yet.
     """
     of_topic: dict[str, str | None] = {**own, **pending, **added}
     shall = {key: value for key, value in of_topic.items() if value is not None}
@@ -57,7 +57,7 @@ def to_set_back(
 
 
 def while_restoring(holding: Mapping[str, str], replication_factor: int) -> dict[str, str]:
-    """Return what is set during a restore; `holding`: all the topic's settings, as the broker knows them."""
+    """Return the settings during a restore. `holding`: all effective settings of the topic."""
     changed = [key for key, value in _WHILE_RESTORING.items() if holding.get(key, value) != value]
     if int(holding[MIN_IN_SYNC]) > replication_factor:
         changed.append(MIN_IN_SYNC)
@@ -65,7 +65,7 @@ def while_restoring(holding: Mapping[str, str], replication_factor: int) -> dict
 
 
 def meanwhile(back: Iterable[str], replication_factor: int) -> dict[str, str]:
-    """Return the values that these settings, which are to be set back, have meanwhile."""
+    """Return the values during a restore of settings that are set at its end."""
     values = {**_WHILE_RESTORING, MIN_IN_SYNC: str(replication_factor)}
     return {key: values[key] for key in back}
 
@@ -73,10 +73,10 @@ def meanwhile(back: Iterable[str], replication_factor: int) -> dict[str, str]:
 def to_hold(
     back: Overrides, holds: Mapping[str, str], *, oldest: int | None, size: int, now: int
 ) -> set[str]:
-    """Return those of the settings to be set back that would make the broker delete records at once.
+    """Return the settings to be set that would make the broker delete restored records at once.
 
-    `holds`: the values that will then hold. `oldest`: the time of the oldest records, milliseconds; `size`:
-    the bytes of the largest partition.
+    `holds`: the values after they are set. `oldest`: the timestamp of the oldest records, in milliseconds.
+    `size`: the bytes of the largest partition.
     """
     if "delete" not in holds[POLICY].split(","):
         return set()

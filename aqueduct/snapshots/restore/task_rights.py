@@ -1,8 +1,8 @@
-"""The rights of a restore's tasks at the target, for as long as they run.
+"""The ACLs of a restore's tasks at the target, while they run.
 
-On a Spark cluster the key of tasks is on every worker. So tasks can have another key than the driver, which
+On a Spark cluster, the key of tasks is on every worker. So tasks can have another key than the driver, which
 creates topics, alters their settings and grants ACLs. Tasks read and write the restored topics, and commit
-their progress in the same transactions: Kafka asks for READ of a topic whose offsets are committed.
+their progress in the same transactions. To commit offsets of a topic, Kafka requires READ on the topic.
 """
 
 import sys
@@ -30,9 +30,9 @@ KEY_SENT = "restore-key-sent"
 
 
 def needed(job: Job) -> tuple[Acl, ...]:
-    """Return what tasks need, if the restore grants it; first what no other restore's tasks need.
+    """Return the ACLs that the restore grants to tasks; first those that no other restore's tasks need.
 
-    Topics that earlier runs have ended are only read.
+    Topics that earlier runs have completed are only read.
     """
     if job.order.task_principal is None:
         return ()
@@ -56,9 +56,9 @@ def needed(job: Job) -> tuple[Acl, ...]:
 
 
 def key_sent(order: RestoreOrder) -> Warned | None:
-    """Return the warning that workers of a cluster get a key with more rights than a restore's own.
+    """Return the warning that workers get a key with more rights than this restore needs.
 
-    A restore's own key is the one of `--task-principal`: its rights end with the restore.
+    The key of `--task-principal` is no such key: its rights end with the restore.
     """
     task_client = order.task_client
     credentials = _credentials(order.tasks_end.client_config)
@@ -68,36 +68,36 @@ def key_sent(order: RestoreOrder) -> Warned | None:
         key = "the key of --command-config, with all rights of its principal"
         remedy = "Pass another key with --task-command-config, and its principal with --task-principal"
     elif credentials == _credentials(order.end.client_config):
-        key = "the key of --task-command-config, which is that of --command-config"
+        key = "the key of --task-command-config, which is the same as that of --command-config"
         remedy = "Pass a key of another principal with --task-command-config"
     elif task_client.principal is None:
         key = "the key of --task-command-config, whose rights do not end with the restore"
         remedy = "Pass its principal with --task-principal, and revoke its own rights"
     else:
         return None
-    return Warned(KEY_SENT, f"Spark sends {key}, to every worker. {remedy}.")
+    return Warned(KEY_SENT, f"Spark sends {key}, to all workers. {remedy}.")
 
 
 def _credentials(config: ClientConfig) -> tuple[bytes, Login | None]:
-    """Return what proves to a broker who a client is: a private key, a user and a password."""
+    """Return the credentials of a client: a private key, a user and a password."""
     return Path(config.key).read_bytes() if config.key else b"", config.login
 
 
 @contextmanager
 def granted(job: Job) -> Iterator[list[Skipped]]:
-    """Grant tasks what they need while the block runs; yield a list that receives what could not be revoked.
+    """Grant tasks their ACLs while the block runs; yield a list that receives ACLs that were not revoked.
 
-    ACLs that the principal had before stay, but for those of a killed run of this restore.
+    ACLs that the principal had before stay, except those of a killed run of this restore.
     """
     left: list[Skipped] = []
     acls = needed(job)
-    ours = _ours(job, acls) if acls else ()
+    ours = _acls_to_revoke(job, acls) if acls else ()
     if not ours:
         yield left
         return
     try:
         with connected(job.order) as client:
-            for some in (acls[:2], acls[2:]):  # in this order: brokers that know the last one know all
+            for some in (acls[:2], acls[2:]):  # in this order: brokers that have the last one have all
                 apply_acls(client, AclChanges(some, ()))
         _await_brokers(job)
         yield left
@@ -108,19 +108,19 @@ def granted(job: Job) -> Iterator[list[Skipped]]:
     left += _revoke(job, ours)
 
 
-def _ours(job: Job, acls: tuple[Acl, ...]) -> tuple[Acl, ...]:
-    """Return the ACLs to be revoked at the end; none if the target has no authorizer."""
+def _acls_to_revoke(job: Job, acls: tuple[Acl, ...]) -> tuple[Acl, ...]:
+    """Return the ACLs to revoke at the end; none if the target has no authorizer."""
     with connected(job.order) as client:
         try:
             target_acls = list_acls(client)
         except SecurityDisabledError:
             return ()
-    killed = acls[0] in target_acls  # the group is this restore's alone
+    killed = acls[0] in target_acls  # only this restore uses the group
     return acls if killed else tuple(acl for acl in acls if acl not in target_acls)
 
 
 def _revoke(job: Job, ours: tuple[Acl, ...]) -> list[Skipped]:
-    """Revoke the ACLs, the group's last; return them as skipped if the target does not."""
+    """Revoke the ACLs, those of the group last; return them as skipped if the target does not revoke them."""
     try:
         with connected(job.order) as client:
             apply_acls(client, AclChanges((), ours[::-1]))
@@ -132,7 +132,7 @@ def _revoke(job: Job, ours: tuple[Acl, ...]) -> list[Skipped]:
 
 
 def _await_brokers(job: Job) -> None:
-    """Wait until each broker lets tasks see their topics; Failed if one never does."""
+    """Wait until each broker shows the topics to the tasks; Failed if one does not."""
     deadline = time.monotonic() + SETTLE_SECONDS
     with connect(job.order.tasks_end, CLIENT) as client:
         for broker in client.brokers():
@@ -142,20 +142,20 @@ def _await_brokers(job: Job) -> None:
 
 
 def _answers(client: Client, broker: int, names: list[str], late: bool, job: Job) -> bool:
-    """Return whether a broker lets tasks see these topics, or is not to be waited for any longer."""
+    """Return whether a broker shows these topics to the tasks, or need not be waited for any longer."""
     try:
         client.ask_topics(names, broker)
     except TopicAuthorizationFailedError:
         if late:
             raise Failed(
                 "task-principal-mismatch",
-                f"The {client.end} does not let tasks see the restored topics {SETTLE_SECONDS} s after it "
-                f"granted that to {job.order.task_principal}. Pass the principal of the certificate in "
+                f"The {client.end} does not show the restored topics to tasks, {SETTLE_SECONDS} s after ACLs "
+                f"were granted to {job.order.task_principal}. Pass the principal of the certificate in "
                 "--task-command-config as --task-principal.",
             ) from None
         return False
     except KafkaError as error:
         if not passing(error):
             raise
-        return late  # a broker that is down; tasks wait for its partitions themselves
+        return late  # the broker is down; tasks wait for its partitions themselves
     return True

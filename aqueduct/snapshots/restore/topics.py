@@ -1,4 +1,4 @@
-"""The topics that are restored into: made, checked, and set so that what is written stays as it is."""
+"""The topics of a restore: checks them, creates them, and sets them up so that records stay unchanged."""
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -28,11 +28,11 @@ States = Mapping[str, TopicState]  # by topic
 Plans = Mapping[str, list[TopicState]]  # by restore
 
 
-# What restores remember
+# The state that restores store
 
 
 def plans(client: Client) -> dict[str, list[TopicState]]:
-    """Return each restore that the target knows, with the states of its topics."""
+    """Return each restore that the target stores, with the states of its topics."""
     ids = {name: progress.id_of_plan_group(name) for name in groups.list_groups(client)}
     states_by_restore: dict[str, list[TopicState]] = {}
     for name, offsets_ in groups.committed(client, (name for name, of in ids.items() if of)).items():
@@ -42,11 +42,11 @@ def plans(client: Client) -> dict[str, list[TopicState]]:
 
 
 def check_all_known(client: Client) -> None:
-    """Fail if `plans` may lack a restore: what it wrote would be taken for other records."""
+    """Raise Failed if `plans` may lack a restore: its records would count as those of other clients."""
     try:
         unlisted = groups.unlisted(client)
     except TopicAuthorizationFailedError:
-        return  # a client that may restore and not see the topic; `plans` has what its brokers list
+        return  # a client that may restore but not describe the topic; `plans` has all listed groups
     if unlisted:
         raise Failed(
             "group-coordinator-unavailable",
@@ -57,7 +57,7 @@ def check_all_known(client: Client) -> None:
 
 
 def states(client: Client, restore_id: str, existing: Mapping[str, Topic]) -> dict[str, TopicState]:
-    """Return the states of these topics, by name; one that was recreated has none."""
+    """Return the states of these topics, by name. A re-created topic has no state."""
     group = progress.plan_group(restore_id)
     states_by_topic = {}
     for (name, _), (_, metadata) in groups.progress(
@@ -81,7 +81,7 @@ def remember(client: Client, restore_id: str, remembered: States) -> None:
 
 
 def check_partitions(plan: RestorePlan, existing: Mapping[str, Topic]) -> None:
-    """Check partitions; Refused if a topic has others than the one that was backed up."""
+    """Check partitions; Refused if a topic has a different number of them than in the backup."""
     wrong = [
         f"{name} ({len(existing[name].partitions)}, in the backup {len(plan.partitions(name))})"
         for name in plan.topics
@@ -90,16 +90,16 @@ def check_partitions(plan: RestorePlan, existing: Mapping[str, Topic]) -> None:
     if wrong:
         raise Refused(
             "partition-count-mismatch",
-            f"{count(len(wrong), 'topic')} of the target with another number of partitions than in the "
-            f"backup: {some(wrong)}. Restore under other names (old:new). Or delete the topics, "
-            "which deletes their records, and run the command again.",
+            f"The number of partitions of {count(len(wrong), 'topic')} differs from the backup: "
+            f"{some(wrong)}. Restore under other names (old:new). Or delete the topics, which deletes their "
+            "records, and run the command again.",
         )
 
 
 def check_others(existing: Mapping[str, Topic], others: Plans) -> None:
-    """Check other restores; Refused if one of these topics' restores has not ended.
+    """Check other restores; Refused if one of these topics has an unfinished one.
 
-    It would write between our records.
+    Its records would be written between those of this restore.
     """
     names = {str(topic.id): name for name, topic in existing.items()}
     open_ = sorted(
@@ -124,10 +124,10 @@ def check_empty(
     others: Plans,
     appending: Callable[[], str] = str,
 ) -> None:
-    """Check that partitions are empty; Refused if there is a record that a consumer sees.
+    """Check that partitions are empty; Refused if one has records that a consumer receives.
 
-    `appending` returns what --append would do instead, or what it needs, as the end of a sentence. It reads
-    positions of mirrors, so it is called only for a refusal.
+    `appending` returns what --append would do instead, or its precondition, as the end of a sentence. It
+    reads positions of mirrors, so it is called only for a refusal.
     """
     occupied = list(_visible(client, list(partitions)))
     if occupied:
@@ -139,10 +139,10 @@ def check_empty(
         ]
         raise Refused(
             "target-not-empty",
-            f"{count(len(occupied), 'partition')} of the target with records: {some(occupied)}. "
+            f"The target has records in {count(len(occupied), 'partition')}: {some(occupied)}. "
             f"{f'Some were written by {some(wrote)}. ' if wrote else ''}"
             f"Restore under other names (old:new){appending()}. Deleting the topics deletes their records, "
-            "and mirrors keep what they have read of them.",
+            "but not the copies at the targets of mirrors.",
         )
 
 
@@ -156,7 +156,7 @@ def _visible(client: Client, partitions: list[TopicPartition]) -> Iterator[str]:
 
 
 def visible(client: Client, part: Range) -> bool:
-    """Tell whether a consumer sees a record there, which need not be: of markers, or what was aborted."""
+    """Return whether a consumer receives a record of this range: markers and aborted records do not count."""
     return any(piece.batches for piece in fetch.read(client, part, max_bytes=PEEK_BYTES))
 
 
@@ -166,10 +166,10 @@ def visible(client: Client, part: Range) -> bool:
 def accepted(
     client: Client, plan: RestorePlan, existing: Collection[str]
 ) -> tuple[RestorePlan, tuple[DroppedSetting, ...]]:
-    """Return the plan without the settings that the target refuses, and those.
+    """Return the plan without the settings that the target refuses, and these settings.
 
-    A target of another version may not know a setting (message.format.version was removed in 4.0), or not
-    know a value. The others are kept.
+    A target with another version may lack a setting (4.0 removed message.format.version), or refuse a value.
+    The other settings are kept.
     """
     backup_settings = {
         name: dict(settings.of_backup(topic.settings, 1)) for name, (topic, _) in plan.topics.items()
@@ -179,10 +179,10 @@ def accepted(
     )
     if not refused:
         return plan, ()
-    refusals: dict[tuple[str, str], str | None] = {}  # of a setting and its value, by itself; None: accepted
+    refusals: dict[tuple[str, str], str | None] = {}  # by setting and value alone; None: accepted
     asked = {name: set(backup_settings[name].items()) for name in refused}
     while asked:
-        # Each topic asks for another setting of its own, and for none twice.
+        # Each topic checks another one of its own settings, and none twice.
         pairs = {name: min(untested) for name, untested in asked.items() if untested}
         answers = refused_settings(client, {name: {k: v} for name, (k, v) in pairs.items()}, existing)
         refusals |= {pair: answers.get(name) for name, pair in pairs.items()}
@@ -192,7 +192,7 @@ def accepted(
         for name in refused
     }
     for key in sorted({key for keys in dropped.values() for key in keys}):
-        # One that is refused by itself may be right beside the others.
+        # A setting that is refused alone may be accepted together with the other ones.
         names = [name for name, keys in dropped.items() if key in keys]
         beside = {
             name: {k: v for k, v in backup_settings[name].items() if k == key or k not in dropped[name]}
@@ -223,7 +223,7 @@ def accepted(
 def check_creation(
     client: Client, plan: RestorePlan, existing: Iterable[str], *, with_settings: bool
 ) -> None:
-    """Check creations; Refused if the controller would refuse a topic, for its name or its settings."""
+    """Check creations; Refused if the controller would refuse the name or the settings of a topic."""
     declared, _ = _declared(client, plan, existing, with_settings=with_settings)
     apply_topics(client, topics.TopicChanges(create=declared, grow={}, alter={}, unmet=()), check_only=True)
 
@@ -231,7 +231,7 @@ def check_creation(
 def create(
     client: Client, plan: RestorePlan, existing: Iterable[str], *, with_settings: bool
 ) -> tuple[Warned, ...]:
-    """Make the topics that are not there; warnings. Refused if the controller refuses one."""
+    """Create the missing topics; return warnings. Refused if the controller refuses one."""
     declared, warnings = _declared(client, plan, existing, with_settings=with_settings)
     try:
         apply_topics(client, topics.TopicChanges(create=declared, grow={}, alter={}, unmet=()))
@@ -280,8 +280,8 @@ def _declared(
         warnings.append(
             Warned(
                 "replication-factor-reduced",
-                f"The replication factor of {some(fewer)} is {brokers}, and was higher in the backup: the "
-                f"target has {count(brokers, 'broker')}.",
+                f"The replication factor of {some(fewer)} is {brokers}, lower than in the backup, because "
+                f"the target has only {count(brokers, 'broker')}.",
             )
         )
     if lowered:
@@ -296,7 +296,7 @@ def _declared(
 
 
 def withdraw(client: Client, restore_id: str, names: Iterable[str]) -> None:
-    """Forget topics that this restore has begun and not written to."""
+    """Remove the states of topics that this restore has begun and not written to."""
     groups.commit(
         client, progress.plan_group(restore_id), {TopicPartition(name, 0): (0, "") for name in names}
     )
@@ -312,12 +312,12 @@ def hold_open(
     with_settings: bool,
     recheck: Callable[[States], None],
 ) -> dict[str, TopicState]:
-    """Remember what the topics' settings shall be, then set what holds while they are restored.
+    """Store the settings to set at the end, then set those for the restore.
 
     `recheck` is called when other restores can see that this one has begun, and before anything is set.
 
-    What is known is asked for after the settings: another run of this restore that has changed them since has
-    said before what they shall be.
+    The stored states are read after the settings: if another run of this restore changed the settings in
+    between, it stored before which ones to set at the end.
     """
     existing = client.topics(plan.topics)
     own = own_settings(client, plan.topics)
@@ -374,7 +374,7 @@ def _opened(
     holds: Mapping[str, str],
     of_backup: bool,
 ) -> TopicState:
-    """Return the state of a topic that is restored from now on: not done, even if the former state was."""
+    """Return the state of a topic whose restore begins or continues: not done, whatever the former state."""
     return TopicState(
         topic_id=str(topic.id),
         snapshot=plan.snapshot,
@@ -396,9 +396,9 @@ def _opened(
 def let_go(
     client: Client, old_states: States, written: Mapping[TopicPartition, Written], *, hold: bool, now: int
 ) -> dict[str, TopicState]:
-    """Set the settings back, but for those by which what was restored would be deleted at once, or may be.
+    """Set the settings again, except those that would delete restored records at once, or may do so.
 
-    `written` lacks what the target has forgotten.
+    `written` lacks the partitions whose progress the target has deleted.
     """
     new_states = dict(old_states)
     alter: dict[str, topics.Overrides] = {}

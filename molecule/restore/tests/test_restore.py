@@ -117,7 +117,7 @@ def test_the_lake_neither_skips_nor_doubles(estate: Estate, outcome: Outcome) ->
 
 
 def test_the_open_transaction_was_told(outcome: Outcome) -> None:
-    assert re.search(r"open-0: a transaction is open, so it is backed up to \d+ of \d+", outcome.backup_said)
+    assert re.search(r"open-0: an open transaction ends the backup at offset \d+", outcome.backup_said)
 
 
 def test_prune_timer_removes_only_orphans(estate: Estate, outcome: Outcome) -> None:
