@@ -22,15 +22,15 @@ def refuse_root_beside_others(folder: Path, command: str = "") -> None:
     if not (user := _owner(folder)):
         raise Refused(
             "folder-of-other-user",
-            f"Root does not write in {folder}, because other users can change {path} and could lead root to "
-            f"other files. Let root alone write in {path}, or give {folder} to the user of the service. "
-            "Nothing was done.",
+            f"Root does not write in {folder}, because other users can change {path} and could redirect root "
+            f"to other files with a link. Make {path} writable for root only, or make the user of the "
+            f"service the owner of {folder}. Nothing was done.",
         )
     verb = " ".join(filter(None, ("aqueduct", command, "...")))
     raise Refused(
         "folder-of-other-user",
-        f"Root does not write in {folder}, because user {user} could lead root to other files with a link. "
-        f"Run the command as that user, in the sandbox of its service (docs/security.md, in_sandbox): "
+        f"Root does not write in {folder}, because user {user} could redirect root to other files with a "
+        "link. Run the command as that user, in the sandbox of its service (docs/security.md, in_sandbox): "
         f"`in_sandbox {user} {folder} {verb}`. Nothing was done.",
     )
 

@@ -35,5 +35,5 @@ def warning(renamings: Iterable[tuple[str, str]]) -> str:
     """Return the warning about former names: pairs of a former name and the present one."""
     names = ", ".join(f"{former} is now {present}" for former, present in renamings)
     return labelled(
-        "option-renamed", f"{names}. Use the new name: the next minor release refuses the former."
+        "option-renamed", f"{names}. Use the new name: the next minor release does not accept the old one."
     )

@@ -79,7 +79,8 @@ def read(name: str) -> bytes | None:
         content = _content(opened)
     except OSError as error:
         raise Failed(
-            "task-file-unreadable", f"{name}, which tasks need, cannot be read: {error.strerror}."
+            "task-file-unreadable",
+            f"Cannot read {name}, which Spark tasks need: {error.strerror}. Check its owner and mode.",
         ) from None
     finally:
         os.close(opened)
@@ -104,8 +105,8 @@ def refuse_key(name: str, status: os.stat_result, content: bytes = b"", first: M
         if any(_is_same(now, other) for other in marks):
             raise Failed(
                 "task-file-replaced",
-                f"{name} is now the key {key}, which must not leave this process. Check this host and the "
-                "workers of Spark for a compromise, replace the key, and restore the file.",
+                f"{name} was replaced by the key {key}, which must not leave this process. Check this host "
+                "and the workers of Spark for a compromise, replace the key, and restore the file.",
             )
 
 
@@ -168,8 +169,9 @@ def _check(name: str, link: str, target: str, folder: int) -> None:
     elif _links.get(link) != target and _is_changeable(folder):
         raise Failed(
             "task-file-replaced",
-            f"On the way to {name}, which tasks need, {link} is a link to {target} that may be newer than "
-            "Spark's JVM. Put a file or a folder there, and run the command again.",
+            f"Spark tasks need {name}, but {link} in its path is a symbolic link to {target}, and Spark's "
+            "JVM may have created this link. Replace the link with a file or a folder, and run the command "
+            "again.",
         )
 
 

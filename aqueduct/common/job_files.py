@@ -118,13 +118,13 @@ class Probe:
         except OSError as error:
             raise Failed(
                 "store-not-readable-on-worker",
-                f"User {os.geteuid()} of {host} cannot read the file:// store {self.folder}: "
-                f"{error.strerror}. Give tasks' user the right to read it there, and to write.",
+                f"On {host}, user {os.geteuid()} cannot read the file:// store {self.folder}: "
+                f"{error.strerror}. Give this user the right to read and write it.",
             ) from None
         raise Failed(
             "store-differs-on-worker",
-            f"{host} hasn't the driver's folder {self.folder}: a cluster's hosts must share a file:// "
-            "store at the same path; mount it there, or take an object store.",
+            f"On {host}, {self.folder} is not the folder of the driver. All hosts of a Spark cluster must "
+            "share a file:// store at the same path. Mount it on this host, or use an object store.",
         )
 
 
@@ -232,7 +232,9 @@ def _content(file: Path) -> bytes:
     content = guarded_files.read(str(file))
     if content is None:
         raise Failed(
-            "task-file-unreadable", f"{file}, which tasks need, cannot be read: it is not a regular file."
+            "task-file-unreadable",
+            f"Cannot read {file}, which Spark tasks need: it does not exist or is not a regular file. Check "
+            "the store.",
         )
     return content
 

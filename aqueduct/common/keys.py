@@ -68,10 +68,10 @@ class _Key:
         if kind is None:
             raise Refused(
                 "key-file-invalid",
-                f"{name} isn't a key file: {cls.WHAT}, as `aqueduct diode keygen` writes it, is needed.",
+                f"{name} is not a key file. Pass {cls.WHAT} that `aqueduct diode keygen` created.",
             )
         if kind is not cls:
-            raise Refused("key-file-invalid", f"{name} is {kind.WHAT}; {cls.WHAT} is needed.")
+            raise Refused("key-file-invalid", f"{name} is {kind.WHAT}. Pass {cls.WHAT}.")
         algorithm, _, encoded = rest.partition(" ")
         try:
             decoded = base64.b64decode(encoded, validate=True)
@@ -82,13 +82,14 @@ class _Key:
         except (binascii.Error, ValueError, KeyError):
             raise Refused(
                 "key-file-invalid",
-                f"{name} is damaged: it says that it is {cls.WHAT}, but the rest isn't; create it again.",
+                f"{name} is damaged: it begins as {cls.WHAT}, but the rest is not valid. Copy the file "
+                "again, or create a new key pair.",
             ) from None
         except UnsupportedAlgorithm:
             raise Refused(
                 "key-file-invalid",
-                f"{name} has a key of {algorithm}, which this machine's OpenSSL lacks: "
-                f"make one of {Algorithm.X25519}.",
+                f"{name} contains a key of the algorithm {algorithm}, which OpenSSL on this host does not "
+                f"support. Create an {Algorithm.X25519} key with `aqueduct diode keygen --x25519`.",
             ) from None
         return key
 
@@ -200,7 +201,7 @@ def load_public(path: Path) -> list[ReceiverPublicKey]:
     try:
         lines = path.read_text(errors="replace").splitlines()
     except OSError as error:
-        raise Refused("key-file-unreadable", f"{path} cannot be read: {error.strerror}.") from None
+        raise _unreadable(path, error) from None
     return [ReceiverPublicKey.parse(line, str(path)) for line in lines if line.strip()] or [
         ReceiverPublicKey.parse("", str(path))
     ]
@@ -211,12 +212,21 @@ def load(kind: type[AnyKey], path: Path) -> AnyKey:
     try:
         text, mode = path.read_text(errors="replace"), stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
-        raise Refused("key-file-unreadable", f"{path} cannot be read: {error.strerror}.") from None
+        raise _unreadable(path, error) from None
     key = kind.parse(text, str(path))
     if kind in (ReceiverKey, SenderKey) and is_exposed(path, mode):
         raise Refused(
-            "key-file-permissions", f"{path} can be read by others than its owner: chmod 0600 {path}"
+            "key-file-permissions",
+            f"{path} is accessible to other users than its owner. Run `chmod 0600 {path}`.",
         )
     if kind in (ReceiverKey, SenderKey):
         job_files.keep(path)
     return key
+
+
+def _unreadable(path: Path, error: OSError) -> Refused:
+    return Refused(
+        "key-file-unreadable",
+        f"Cannot read the key file {path}: {error.strerror}. Check the path, and the owner and mode of the "
+        "file.",
+    )

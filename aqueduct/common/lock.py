@@ -11,7 +11,7 @@ from pathlib import Path
 from aqueduct.common.folder_owners import path_of_others
 from aqueduct.errors import Refused
 
-READ_ONLY = "its disk is read-only; mount it writable"
+READ_ONLY = "the file system is read-only; mount it read-write"
 # The folder may be another user's, who can put a link or a pipe in the place of the file.
 PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NOT_PLAIN = errno.ELOOP, errno.ENXIO  # of a link; of a pipe that nobody reads
@@ -30,8 +30,10 @@ def held(path: Path, otherwise: str) -> Iterator[int]:
     except OSError as error:
         if error.errno in NOT_PLAIN:
             raise _not_plain(path) from None
-        reason = READ_ONLY if error.errno == errno.EROFS else error.strerror
-        raise Refused("lock-file-unusable", f"{path} cannot be written: {reason}.") from None
+        reason = f"{error.strerror}; check the owner and mode of the file and its folder"
+        if error.errno == errno.EROFS:
+            reason = READ_ONLY
+        raise Refused("lock-file-unusable", f"Cannot write the lock file {path}: {reason}.") from None
     with _locked(path, descriptor, fcntl.LOCK_EX, otherwise):
         yield descriptor
 
@@ -52,7 +54,10 @@ def shared(path: Path, otherwise: str) -> Iterator[None]:
             return
         if error.errno in NOT_PLAIN:
             raise _not_plain(path) from None
-        raise Refused("lock-file-unusable", f"{path} cannot be read: {error.strerror}.") from None
+        raise Refused(
+            "lock-file-unusable",
+            f"Cannot read the lock file {path}: {error.strerror}. Check its owner and mode.",
+        ) from None
     if descriptor is None:
         yield
         return
@@ -74,8 +79,8 @@ def _readable(path: Path) -> int | None:
 def _not_plain(path: Path) -> Refused:
     return Refused(
         "lock-file-unusable",
-        f"{path} cannot be used: it is not a regular file. Find out who made it, and move it out of the "
-        "folder.",
+        f"Cannot use the lock file {path}: it is not a regular file with only one link. Find out who created "
+        "it, and move it out of the folder.",
     )
 
 

@@ -28,8 +28,7 @@ def serve(port: int, metrics: Callable[[], Iterable[Metric]]) -> HTTPServer:
     except OSError as error:
         raise Failed(
             "metrics-port-unavailable",
-            f"Port {port} of localhost cannot be listened at ({error.strerror}): choose another one for the "
-            "metrics.",
+            f"Cannot listen on port {port} of localhost for metrics: {error.strerror}. Choose another port.",
         ) from None
     return server
 
@@ -52,7 +51,9 @@ def write(path: Path, metrics: Iterable[Metric]) -> None:
         write_whole(path, generate_latest(registry), mode=0o644)
     except OSError as error:
         raise Failed(
-            "metrics-file-unwritable", f"The figures {path} cannot be written: {error.strerror}."
+            "metrics-file-unwritable",
+            f"Cannot write the metrics file {path}: {error.strerror}. Check the free space, and give the "
+            "user of the command the right to write in the folder.",
         ) from None
 
 

@@ -87,12 +87,12 @@ def _plain(value: Any) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("an object has a key twice")
     return members
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} isn't a number")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 # (parsed values, where they are) -> values. All that are in one place are read at once, as a column is: an
@@ -123,7 +123,7 @@ def _scalar(hint: Any) -> FieldReader:
 
     def read(values: list[Any], where: str) -> list[Any]:
         if not set(map(type, values)) <= allowed:
-            raise Unreadable(f"{where} is of the wrong type")
+            raise Unreadable(f"{where} has the wrong type")
         return values
 
     return read
@@ -160,7 +160,7 @@ def _object(kind: Any, made: Mapping[str, Any] = MappingProxyType({})) -> FieldR
         _all(dict, values, where)
         for value in values:
             if odd := (value.keys() ^ readers.keys()) - (added.keys() - value.keys()):
-                raise Unreadable(f"{where} lacks or has one too many of: {', '.join(sorted(odd))}")
+                raise Unreadable(f"{where} has missing or unknown fields: {', '.join(sorted(odd))}")
         columns = []
         for name in hints:
             if name in made:
@@ -209,17 +209,17 @@ def _table(row: Any) -> FieldReader:
         if not values:
             return []
         if set(map(type, values)) != {list} or set(map(len, values)) != {len(columns)}:
-            raise Unreadable(f"{where} has a row that is not of {len(columns)} columns")
+            raise Unreadable(f"{where} has a row without exactly {len(columns)} columns")
         cells = list(zip(*values, strict=True))
         for (name, allowed), column in zip(columns, cells, strict=True):
             if not set(map(type, column)) <= allowed:
-                raise Unreadable(f"{where} has a {name} of the wrong type")
+                raise Unreadable(f"{where} has a row whose column {name} has the wrong type")
         for index in texts:
             if 2 * len(same := dict(zip(cells[index], cells[index], strict=True))) <= len(values):
                 cells[index] = tuple(map(same.__getitem__, cells[index]))  # one object for all that are equal
         for index, word_by_text in words.items():
             if strange := set(cells[index]) - word_by_text.keys():
-                raise Unreadable(f"{where}: there is no {columns[index][0]} {min(strange)!r}")
+                raise Unreadable(f"{where}: {min(strange)!r} is not a valid {columns[index][0]}")
             cells[index] = tuple(map(word_by_text.__getitem__, cells[index]))
         return [*map(row._make, zip(*cells, strict=True))]
 
@@ -228,7 +228,7 @@ def _table(row: Any) -> FieldReader:
 
 def _all(kind: type, values: list[Any], where: str) -> None:
     if set(map(type, values)) - {kind}:
-        raise Unreadable(f"{where} is no {'object' if kind is dict else 'array'}")
+        raise Unreadable(f"{where} is not an {'object' if kind is dict else 'array'}")
 
 
 def _types(hint: Any) -> frozenset[type]:

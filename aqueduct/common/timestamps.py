@@ -8,7 +8,7 @@ import re
 import time
 from datetime import UTC, datetime, timedelta
 
-FORMS = "2026-01-31T18:00:00Z, with its zone, or milliseconds since 1970, 12 or 13 digits"
+FORMS = "2026-01-31T18:00:00Z (with a time zone), or 12 or 13 digits (milliseconds since 1970)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -143,12 +143,12 @@ def parse_renames(text: str, prefix: str = "") -> dict[str, str]:
             if not LEGAL_NAME.fullmatch(name):
                 raise Refused(
                     "topic-name-invalid",
-                    f"{name!r} in --topics isn't a topic name; write a,b or source:target.",
+                    f"{name!r} in --topics is not a valid topic name. Write a,b or source:target.",
                 )
         if source in names or target in names.values():
             raise Refused(
                 "topic-listed-twice",
-                f"--topics names {pair} twice, or two topics for one target; say it once.",
+                f"--topics lists {pair} twice, or two topics with the same target name. Remove one of them.",
             )
         names[source] = target
     return dict(sorted(names.items()))
