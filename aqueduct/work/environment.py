@@ -33,10 +33,10 @@ LAUNCHER = """#!/bin/sh
 # Runs the host's Python with the packages of ../lib.
 here=$(cd "$(dirname "$0")/.." && pwd)
 fail() {{
-    echo "aqueduct: The worker $(uname -n) $1: its environment was packed for Python {python}, {machine}." >&2
+    echo "aqueduct: The worker $(uname -n) $1: its environment is for Python {python} on {machine}." >&2
     exit 1
 }}
-[ "$(uname -m)" = {machine} ] || fail "is of machine type $(uname -m)"
+[ "$(uname -m)" = {machine} ] || fail "has the machine type $(uname -m)"
 for python in python{python} python3; do
     if [ "$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" = {python} ]; then
         PYTHONPATH=$here/lib${{PYTHONPATH:+:$PYTHONPATH}} exec "$python" "$@"
@@ -55,7 +55,8 @@ def write(out: Path) -> list[str]:
     if not out.name.endswith(SUFFIXES):
         raise Refused(
             "archive-name-invalid",
-            f"Spark knows by its name how to unpack an archive: let {out} end with .tar.gz.",
+            f"Spark cannot unpack {out}, because the name does not end with {' or '.join(SUFFIXES)}. Pass a "
+            "name that ends with .tar.gz.",
         )
     packages = sorted(needed(), key=_name)
     partial = out.with_name(f".{out.name}.{os.getpid()}")
@@ -67,7 +68,10 @@ def write(out: Path) -> list[str]:
         finally:
             partial.unlink(missing_ok=True)
     except OSError as error:
-        raise Failed("archive-unwritable", f"{out} cannot be written: {error}.") from None
+        raise Failed(
+            "archive-unwritable",
+            f"Cannot write the archive {out}: {error}. Check the path, the free space and your rights.",
+        ) from None
     return [f"{_name(package)} {package.version}" for package in packages]
 
 
@@ -93,7 +97,8 @@ def needed() -> Iterator[Distribution]:
         except PackageNotFoundError:
             raise Refused(
                 "python-package-missing",
-                f"This host has no Python package {name}, which {by} needs: install {OWN}[{EXTRA}].",
+                f"The Python package {name}, which {by} requires, is not installed on this host. Install "
+                f"{OWN}[{EXTRA}].",
             ) from None
         yield package
         extras = {EXTRA} if name == OWN else set()
@@ -151,7 +156,8 @@ def _files(package: Distribution) -> Iterator[tuple[str, bytes]]:
         if path.hash and _digest(path.hash.mode, content) != path.hash.value:
             raise Failed(
                 "spark-environment-mismatch",
-                f"{path.locate()} isn't as {_name(package)} {package.version} brought it: install it again.",
+                f"{path.locate()} differs from the file that {_name(package)} {package.version} installed. "
+                "Install this package again.",
             )
         yield str(path), content
 

@@ -23,8 +23,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run `python -m aqueduct.work.leader [--certificate FILE --ca FILE] PAGE...` until one of them leads."""
     parser = argparse.ArgumentParser(prog="aqueduct.work.leader")
     parser.add_argument("--certificate", metavar="FILE", help="PEM file with key and certificate")
-    parser.add_argument("--ca", metavar="FILE", help="PEM file of the authority of the pages")
-    parser.add_argument("pages", metavar="PAGE", nargs="+", help="address of a master's page, without a path")
+    parser.add_argument("--ca", metavar="FILE", help="PEM file with the CA of the masters")
+    parser.add_argument("pages", metavar="PAGE", nargs="+", help="URL of a master's web page, without a path")
     args = parser.parse_args(argv)
     context = ssl.create_default_context(cafile=args.ca)
     if args.certificate:
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     is_announced = False
     while not any(_leads(opener, page) for page in args.pages):
         if not is_announced:
-            print(f"Waiting for a master that leads: {', '.join(args.pages)}", flush=True)
+            print(f"Waiting for an active master: {', '.join(args.pages)}", flush=True)
             is_announced = True
         time.sleep(SECONDS)
 

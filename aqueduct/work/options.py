@@ -46,10 +46,11 @@ def setting(text: str) -> tuple[str, str]:
     """Parse KEY=VALUE; ValueError with a sentence if it can't be a setting of Spark, or is a secret."""
     key, equals, value = text.partition("=")
     if not equals or not key.startswith("spark."):
-        raise ValueError(f"{text!r} isn't a setting of Spark; write spark.KEY=VALUE")
+        raise ValueError(f"{text!r} is not a setting of Spark; write spark.KEY=VALUE")
     if SECRETS.search(key):
         raise ValueError(
-            f"{key} would be seen in the list of processes; set it in spark-defaults.conf of SPARK_CONF_DIR"
+            f"other users could read {key} in the list of processes; set it in spark-defaults.conf of "
+            "SPARK_CONF_DIR"
         )
     return key, value
 
@@ -68,7 +69,9 @@ def _read(path: Path) -> Mapping[str, str]:
     try:
         return parse_properties(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused("spark-settings-unreadable", f"{path} cannot be read: {error}.") from None
+        raise Refused(
+            "spark-settings-unreadable", f"Cannot read {path}: {error}. Check its owner, mode and encoding."
+        ) from None
 
 
 def given(options: SparkOptions) -> dict[str, str]:
@@ -94,14 +97,15 @@ def missing(master: str, has: Mapping[str, str]) -> dict[str, str]:
     if has.get("spark.speculation", "false").lower() == "true":
         raise Refused(
             "spark-setting-unsupported",
-            "spark.speculation=true cannot be used: copies of a task that writes would fence each other.",
+            "Aqueduct does not support spark.speculation=true: copies of a task that writes would fence each "
+            "other. Remove this setting.",
         )
     # YARN took this number from spark-submit, before there was a driver that could set it.
     if master == "yarn" and has.get(DEPLOY_MODE) == "cluster" and has.get(ATTEMPTS) != "1":
         raise Refused(
             "spark-setting-unsupported",
-            "YARN would run this application again after any exit code but 0, also where it is done and has "
-            f"left something out: give spark-submit --conf {ATTEMPTS}=1.",
+            "YARN would run this application again after every exit code except 0, also after a complete run "
+            f"with skipped items. Pass --conf {ATTEMPTS}=1 to spark-submit.",
         )
     own = {"spark.python.daemon.module": DAEMON}
     if local_cores(master):

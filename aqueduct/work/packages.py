@@ -15,5 +15,6 @@ def packages(extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise Refused(
             "python-package-missing",
-            f"This host has no Python package {error.name}: install {DISTRIBUTION}[{extra}].",
+            f"The Python package {error.name} is not installed on this host. Install "
+            f"{DISTRIBUTION}[{extra}].",
         ) from None

@@ -56,15 +56,15 @@ def loads(hint: Any, payload: bytes) -> tuple[str, Any]:
     """Return the host and the result, or the error, in the JSON; Unreadable if it is anything else."""
     message = strict_json.parse(payload)
     if not isinstance(message, dict) or message.keys() not in ({"host", "result"}, {"host", "error"}):
-        raise Unreadable("it is neither a result nor an error")
+        raise Unreadable("the JSON is neither a result nor an error")
     host = codec(str).read(message["host"])
     if not HOST.fullmatch(host):
-        raise Unreadable("its host has no name")
+        raise Unreadable("the name of its host is not valid")
     if "result" in message:
         return host, codec(hint).read(message["result"])
     code, id_, sentence = codec(tuple[int, str, str]).read(message["error"])
     if code not in ERRORS or not ID.fullmatch(id_):
-        raise Unreadable("its error is none of Aqueduct's")
+        raise Unreadable("its error is not an error of Aqueduct")
     return host, ERRORS[code](id_, sentence)
 
 
@@ -108,14 +108,14 @@ def _scalar(hint: type) -> Codec:
     def write(value: Any) -> Any:
         value = value.item() if hasattr(value, "item") else value  # of numpy
         if type(value) not in allowed and not (hint is str and isinstance(value, str)):
-            raise TypeError(f"{value!r} is no {hint.__name__}")
+            raise TypeError(f"{value!r} is not of type {hint.__name__}")
         return value
 
     def read(value: Any) -> Any:
         if type(value) not in allowed:
-            raise Unreadable(f"it has a value that is no {hint.__name__}")
+            raise Unreadable(f"it has a value that is not of type {hint.__name__}")
         if isinstance(value, int) and value.bit_length() > BITS:
-            raise Unreadable("it has a number that is too large")
+            raise Unreadable(f"it has a number with more than {BITS} bits")
         return value
 
     return Codec(kind=hint, write=write, read=read)
@@ -128,7 +128,7 @@ def _text(kind: type, write: Callable[[Any], str], built: Callable[[str], Any]) 
         try:
             return built(text.read(value))
         except ValueError:
-            raise Unreadable(f"it has a value that is no {kind.__name__}") from None
+            raise Unreadable(f"it has a value that is not of type {kind.__name__}") from None
 
     return Codec(kind=kind, write=write, read=read)
 
@@ -139,7 +139,7 @@ def _as_it_is(value: Any) -> Any:
 
 def _array(value: Any) -> list[Any]:
     if type(value) is not list:
-        raise Unreadable("it has no array where one should be")
+        raise Unreadable("it has another value where an array is required")
     return value
 
 
@@ -157,7 +157,7 @@ def _fixed(kind: type, items: list[Codec], built: Callable[[list[Any]], Any]) ->
 
     def read(value: Any) -> Any:
         if len(_array(value)) != len(items):
-            raise Unreadable(f"it has an array that is not of {len(items)} values")
+            raise Unreadable(f"it has an array without exactly {len(items)} values")
         return built([item_codec.read(member) for item_codec, member in zip(items, value, strict=True)])
 
     return Codec(kind=kind, write=write, read=read)
@@ -184,7 +184,7 @@ def _object(kind: type) -> Codec:
 
     def read(value: Any) -> Any:
         if type(value) is not dict or value.keys() != items.keys():
-            raise Unreadable(f"it has an object that is no {kind.__name__}")
+            raise Unreadable(f"it has an object that is not of type {kind.__name__}")
         return kind(**{name: field_codec.read(value[name]) for name, field_codec in items.items()})
 
     return Codec(kind=kind, write=write, read=read)
@@ -208,7 +208,7 @@ def _one_of(items: list[Codec]) -> Codec:
             return None
         number, one = pair.read(value)
         if number not in range(len(items)):
-            raise Unreadable("it has a value of none of its types")
+            raise Unreadable("it has a value of an unknown type")
         return items[number].read(one)
 
     return Codec(kind=object, write=write, read=read)

@@ -73,11 +73,11 @@ def _started(name: str, asked: SparkOptions) -> SparkContext:
             log.seek(0)
             lines = log.read().splitlines() or [str(error)]
             reason = next((line for line in lines if "xception" in line or "rror" in line), lines[-1])
-            raise Failed("spark-start-failed", f"Spark does not start: {reason}") from None
+            raise Failed("spark-start-failed", f"Cannot start Spark: {reason}") from None
         except OSError as error:
             if options.submitted():
-                raise  # its JVM was there, and is not any more
-            raise Failed("spark-start-failed", f"Spark does not start: {error}.") from None
+                raise  # the JVM of spark-submit ended
+            raise Failed("spark-start-failed", f"Cannot start Spark: {error}.") from None
     conf = _settings(name, asked)
     for finding in _within_reach(str(conf.get("spark.master"))):  # before an executor can take over the JVM
         print(f"aqueduct: {finding}", file=sys.stderr, flush=True)
@@ -146,11 +146,14 @@ def _within_reach(master: str) -> LeftOut:
     if not keys or options.local_cores(master):
         return ()
     if options.submitted():
-        reason = "spark-submit started the JVM. Run aqueduct itself, with --master."
+        reason = "spark-submit started the JVM. Run aqueduct without spark-submit, and pass --master."
     elif not sandbox.supported():
         reason = "the kernel has no Landlock, or does not let this process use it. Use Linux 5.13 or newer."
     else:
-        reason = "Spark needs its folder, or the JVM ran before. Move it to a folder that only keys are in."
+        reason = (
+            "Spark needs the folder of the key, or the JVM started before. Move the key to a folder that "
+            "contains only keys."
+        )
     files = ", ".join(sorted(keys))
     subject = f"Spark's JVM, and so a compromised executor, can read {files}"
     return (Skipped(subject, reason.rstrip("."), "spark-key-within-reach"),)
@@ -165,7 +168,8 @@ def jvm() -> Iterator[None]:
         if _jvm_answers():
             raise
         raise Failed(
-            "spark-job-failed", "Spark's JVM on this host has died; run the command again: it resumes."
+            "spark-job-failed",
+            "Spark's JVM on this host ended unexpectedly. Run the command again to resume its work.",
         ) from None
 
 
@@ -257,12 +261,10 @@ def _made(conf: SparkConf, asked: SparkOptions, spark_log: Callable[[], str]) ->
     (context,) = made
     if isinstance(context, Py4JJavaError):
         causes = [*_causes(context)]
-        reason = (
-            spark_errors.reason("\n".join(causes)) or f"Spark does not start: {causes[-1].splitlines()[0]}"
-        )
+        reason = spark_errors.reason("\n".join(causes)) or f"Cannot start Spark: {causes[-1].splitlines()[0]}"
         raise Failed("spark-start-failed", reason) from None
     if isinstance(context, Py4JError | PySparkException | ValueError):
-        raise Failed("spark-start-failed", f"Spark does not start: {context}") from None
+        raise Failed("spark-start-failed", f"Cannot start Spark: {context}") from None
     if isinstance(context, BaseException):
         raise context
     return context
@@ -287,7 +289,9 @@ def _await_executor(context: SparkContext, asked: SparkOptions, spark_log: Calla
         if reason := spark_errors.start(spark_log(), str(master), driver):
             raise Failed("spark-executors-missing", reason)
         if context._jsc.sc().isStopped():
-            raise Failed("spark-executors-missing", f"{master} gave this application up: its log says why.")
+            raise Failed(
+                "spark-executors-missing", f"{master} ended this application. Its log shows the reason."
+            )
         if now - began > seconds:
             raise Failed("spark-executors-missing", spark_errors.NO_EXECUTOR.format(master, seconds))
         if now - reported_at > progress.SECONDS:
@@ -333,8 +337,8 @@ def _settings(name: str, asked: SparkOptions) -> SparkConf:
     if asked.master and conf.get("spark.master") not in (options.LOCAL, asked.master):
         raise Refused(
             "spark-setting-unsupported",
-            f"spark-submit was given --master {conf.get('spark.master')}, and the application "
-            f"--master {asked.master}: give one of them.",
+            f"spark-submit has --master {conf.get('spark.master')}, but the application has "
+            f"--master {asked.master}. Pass only one of them.",
         )
     if asked.master:
         conf.setMaster(asked.master)

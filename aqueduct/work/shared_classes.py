@@ -28,7 +28,10 @@ def taken(archive: Path) -> bool:
 def make() -> None:
     """Write the archive; Failed with what Java said."""
     if not (jvm.home() / "jars").is_dir():
-        raise Failed("spark-missing", f"There is no Spark in {jvm.home()}.")
+        raise Failed(
+            "spark-missing",
+            f"{jvm.home()} contains no Spark. Install Spark, or set SPARK_HOME to its folder.",
+        )
     with tempfile.TemporaryDirectory(dir=jvm.home()) as scratch:
         archive, program = Path(scratch, "classes.jsa"), Path(scratch, "program.py")
         program.write_text(PROGRAM)
@@ -48,7 +51,7 @@ def make() -> None:
             output = (process.stderr.strip() or process.stdout.strip()).splitlines()
             raise Failed(
                 "spark-classes-not-archived",
-                f"Spark's classes could not be archived: {' '.join(output[-3:])}",
+                f"Cannot create the archive of Spark's classes: {' '.join(output[-3:])}",
             )
         archive.chmod(0o444)
         archive.replace(jvm.archive())

@@ -33,8 +33,8 @@ COMPARISON = "Compare what workers have"  # of a job that does nothing else
 
 
 INVALID = (
-    "Nothing that it returned was used. An executor may be compromised: check the hosts of the cluster, and "
-    "replace its secret if one is."
+    "Aqueduct used nothing of it. An executor may be compromised. Check the hosts of the cluster. If one is "
+    "compromised, replace the secret of the cluster."
 )
 
 
@@ -91,7 +91,7 @@ class Application:
     def _invalid(self, reason: str) -> Failed:
         return Failed(
             "spark-result-invalid",
-            f"A task of {self._context.master} returned no result: {reason}. {INVALID}",
+            f"A task of {self._context.master} returned an invalid result: {reason}. {INVALID}",
         )
 
     def try_workers(self) -> None:
@@ -120,7 +120,10 @@ class Application:
                 seen_ids, since = seen_ids | ids, now
             idle = {executor.host for executor in executors if not executor.ended}
             if idle and now - since > limit_seconds:
-                print(f"Continuing before executors on {', '.join(idle)} have run a task", file=sys.stderr)
+                print(
+                    f"Continuing, although executors on {', '.join(idle)} have not run a task yet",
+                    file=sys.stderr,
+                )
                 return
             if not idle:
                 return
@@ -190,8 +193,8 @@ class Application:
                         raise Failed(
                             "spark-executors-missing",
                             f"{context.master} has had no executor for this application for "
-                            f"{now - worked:.0f} s: see that its workers run, and run the command again: it "
-                            "resumes.",
+                            f"{now - worked:.0f} s. Check that its workers run, and run the command again to "
+                            "resume its work.",
                         )
                 return result.result()
             except KeyboardInterrupt:
@@ -207,8 +210,8 @@ class Application:
                 if "PythonException" in message or "[PYTHON_EXCEPTION]" in message:
                     raise  # a mistake of ours: the traceback is what helps
                 if not session.alive(context):
-                    message = f"{context.master} has lost this application; its log says why."
-                raise Failed("spark-job-failed", f"Spark gave up: {message.splitlines()[0]}") from None
+                    message = f"{context.master} ended this application. Its log shows the reason."
+                raise Failed("spark-job-failed", f"The Spark job failed: {message.splitlines()[0]}") from None
 
     def _files(self) -> AbstractContextManager[JobFiles]:
         """Collect what tasks need; of a master on this host they find it where it is."""
