@@ -87,7 +87,9 @@ class _Coverage:
             self._pattern = re.compile(pattern)
         except re.error as error:
             raise Refused(
-                "pattern-invalid", f"The topics {pattern} of link {link.name} do not compile: {error}."
+                "pattern-invalid",
+                f"The topics pattern {pattern} of link {link.name} is not a valid regular expression: "
+                f"{error}. Correct the pattern.",
             ) from None
         self._start = _number(settings, "partitionStartValue", "partition-start-value")
         self._many = _number(settings, "partitionStopValue", "partition-stop-value")

@@ -189,7 +189,7 @@ def site_name(group_names: Iterable[str]) -> str:
         membership = " and ".join(sorted(sites)) or "no site"
         raise Refused(
             "host-site-ambiguous",
-            f"a host is in {membership}: put it into exactly one group {SITE_PREFIX}<name>.",
+            f"A host is in {membership}. Put each host into exactly one group {SITE_PREFIX}<name>.",
         )
     return sites[0]
 
@@ -233,7 +233,10 @@ def read_node(host: str, variables: Mapping[str, Any], defaults: Mapping[str, An
         return variables[name] if name in variables else defaults[name]
 
     if "kafka_node_id" not in variables:
-        raise Refused("node-id-missing", f"kafka_node_id of {host} is not set: every Kafka node has its own.")
+        raise Refused(
+            "node-id-missing",
+            f"kafka_node_id of {host} is not set. Set a number that no other Kafka node of the site has.",
+        )
     return Node(
         host=host,
         node_id=int(variables["kafka_node_id"]),

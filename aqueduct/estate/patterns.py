@@ -146,7 +146,7 @@ class _PatternParser:
             least = int(counted[1])
             most = least if not counted[2] else int(counted[3]) if counted[3] else None
             if most is not None and most < least:
-                raise PatternError(f"the repetition {counted[0]} ends below its beginning")
+                raise PatternError(f"the maximum of the repetition {counted[0]} is less than its minimum")
             language = _times(language, least, most)
         if self.peek("{"):
             raise PatternError("a repetition in braces is not {n}, {n,} or {n,m}")
@@ -172,9 +172,9 @@ class _PatternParser:
             case "$" if self.at == len(self.text):
                 return EMPTY_NAME
             case "*" | "+" | "?":
-                raise PatternError(f"nothing stands before {character} that could be repeated")
+                raise PatternError(f"{character} has nothing to repeat")
             case "{" if not self.match(r"\d+(,\d*)?\}"):
-                raise PatternError("nothing stands before { that could be repeated")
+                raise PatternError("{ has nothing to repeat")
             case "^" | "$" | "{":
                 raise _Beyond
         return characters(character)
@@ -183,7 +183,7 @@ class _PatternParser:
         if self.take("?") and not self.match(r":|<[a-zA-Z][a-zA-Z0-9]*>"):
             if self.match(r"[=!>]|<[=!]|[idmsuxU]*(-[idmsuxU]*)?[:)]"):
                 raise _Beyond
-            raise PatternError("after (? stands nothing that Java knows")
+            raise PatternError("Java does not support the text after (?")
         language = self.alternatives()
         if not self.take(")"):
             raise PatternError("an opening parenthesis has no closing one")
@@ -191,7 +191,7 @@ class _PatternParser:
 
     def escape(self) -> Language:
         if self.at == len(self.text):
-            raise PatternError("it ends in a lone backslash")
+            raise PatternError("it ends with a single backslash")
         if self.take("Q"):
             end = self.text.find("\\E", self.at)
             quoted = self.text[self.at :] if end < 0 else self.text[self.at : end]
@@ -224,7 +224,7 @@ class _PatternParser:
         if character in "0123456789bBAzZGXRkNc":
             raise _Beyond
         if character in string.ascii_letters:
-            raise PatternError(f"Java knows no escape \\{character}")
+            raise PatternError(f"Java does not support the escape \\{character}")
         return character
 
     def character_class(self) -> Language:
@@ -251,7 +251,7 @@ class _PatternParser:
         if len(low) != 1 or len(high) != 1:
             raise _Beyond
         if high < low:
-            raise PatternError(f"the range {low}-{high} ends below its beginning")
+            raise PatternError(f"the end of the range {low}-{high} is less than its start")
         return "".join(character for character in ALPHABET if low <= character <= high)
 
     def class_character(self) -> str:
@@ -260,7 +260,7 @@ class _PatternParser:
         if character != "\\":
             return character
         if self.at == len(self.text):
-            raise PatternError("it ends in a lone backslash")
+            raise PatternError("it ends with a single backslash")
         return self.escaped()
 
 

@@ -37,12 +37,12 @@ def _wrong_usages(file: str, certificate: x509.Certificate, service: ServiceOfHo
     sentence = ""
     if service.serves and usages is not None and not {_CLIENT, _SERVER} <= usages:
         sentence = (
-            f"{file} is not valid for both servers and clients, and {service.principal} is both; "
+            f"{file} is not valid for both servers and clients, but {service.principal} is both; "
             "provide a certificate with the extended key usages serverAuth and clientAuth."
         )
     elif not service.serves and (usages is None or _CLIENT not in usages or usages & {_SERVER, _ANY}):
         sentence = (
-            f"{file} is not valid for clients only, and {service.principal} accepts no connections; "
+            f"{file} is not valid for clients only, but {service.principal} accepts no connections; "
             "provide a certificate with the extended key usage clientAuth, without serverAuth."
         )
     return Labelled("provided-certificate-usages", sentence) if sentence else None
@@ -57,13 +57,13 @@ def _wrong_names(file: str, certificate: x509.Certificate, service: ServiceOfHos
     sentence = ""
     if foreign:
         sentence = (
-            f"{file} is valid for {_some(foreign)}, without {service.principal} there; "
-            "provide a certificate with the names of the service's own hosts."
+            f"{file} is also valid for {_some(foreign)}, where {service.principal} does not run; "
+            "provide a certificate with only the names of the service's own hosts."
         )
     elif service.serves and missing:
         sentence = (
-            f"{file} lacks {_some(missing)}, where others reach {service.principal}; "
-            "provide a certificate with all of its subject alternative names."
+            f"{file} is not valid for {_some(missing)}, where other hosts connect to {service.principal}; "
+            "provide a certificate with all names of the service as subject alternative names."
         )
     return Labelled("provided-certificate-names", sentence) if sentence else None
 

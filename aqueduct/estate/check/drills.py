@@ -47,7 +47,7 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, of: str, host: s
     if backups and (given or f"s3://backup/{of}").rstrip("/") != backup_url.rstrip("/"):
         sentence = (
             f"site {of} stores its backups in {backup_url}, which this drill does not use; set "
-            "drill_store_url to it."
+            "drill_store_url to this URL."
         )
         yield Finding(
             where=inventory.declared(host), what="drill", fault=Labelled("drill-store-differs", sentence)

@@ -80,8 +80,8 @@ def _check_tables(inventory: Inventory, sound: Sound, site: str, host: str) -> I
             continue
         if schema_registry.wants(table) and not registry:
             sentence = (
-                f"no registry has the schemas of {table.get('table')}; put a host into the group "
-                "schema_registry, or set a registry here or in land_registry."
+                f"table {table.get('table')} needs a schema registry; put a host into the group "
+                "schema_registry, or set registry here or land_registry."
             )
             yield inventory.finding(
                 host, TABLES, Labelled("schema-registry-missing", sentence), (index, "format")

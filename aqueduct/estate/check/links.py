@@ -76,7 +76,9 @@ def _hosts(inventory: Inventory, site: str, declared_links: list[DeclaredLink]) 
             fault = Labelled("service-without-work", sentence)
             yield inventory.finding(hosts[0], VARIABLE, fault, is_warning=True)
     if len(dedup) > 1:
-        sentence = f"{some(dedup)} would block each other at site {site}; keep only one of them."
+        sentence = (
+            f"{some(dedup)} would block each other at site {site}; keep only one of them in the group dedup."
+        )
         yield Finding(
             where=inventory.declared(dedup[1]),
             what="dedup",
@@ -115,7 +117,7 @@ def _check_ends(declared: DeclaredLink) -> Iterator[Finding]:
             sentence = f"{named} is not in the group {service} of site {site}; use a host of this group."
             yield declared.finding(Labelled("host-not-in-group", sentence), (key,))
         elif not named and len(hosts) > 1:
-            sentence = f"{some(hosts)} are all possible; set {key} to one of them."
+            sentence = f"{some(hosts)} can all be this end of the link; set {key} to one of them."
             yield declared.finding(Labelled("link-end-ambiguous", sentence))
 
 
@@ -312,8 +314,8 @@ def _check_partitions(declared: DeclaredLink, sender: Link, sound: Sound) -> Ite
         clean = link.clean_topics.get(name, "" if link.clean_topics else name)
         if pattern.fullmatch(name) and clean in here and here[clean] < count + shift:
             sentence = (
-                f"topic {name} of {link.source} has {count} partitions, but {clean} of "
-                f"{link.target} has partitions for only {max(0, here[clean] - shift)}; set its "
+                f"topic {name} of {link.source} has {count} partitions, but topic {clean} of "
+                f"{link.target} can receive only {max(0, here[clean] - shift)} of them; set its "
                 f"partitions to {count + shift} in kafka_topics."
             )
             yield declared.finding(Labelled("link-partitions-fewer", sentence))

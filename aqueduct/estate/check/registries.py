@@ -21,7 +21,10 @@ def check_registry(inventory: Inventory, site: str) -> Iterator[Finding]:
             fault=Labelled("service-without-kafka", sentence),
         )
     if len(hosts) > 1:
-        sentence = f"{some(hosts)} would both serve the schemas of site {site}; keep only one of them."
+        sentence = (
+            f"{some(hosts)} would each serve the schemas of site {site}; keep only one of them in the group "
+            "schema_registry."
+        )
         yield Finding(
             where=inventory.declared(hosts[1]),
             what="schema_registry",

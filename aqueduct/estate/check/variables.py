@@ -72,12 +72,12 @@ def _faults_of(
     if name in removed:
         yield (), Labelled("variable-removed", f"this variable was removed: {removed[name]}")
     elif isinstance(value, Unknown) and value.undecryptable:
-        remedy = "give the vault's password with --vault-password-file or --ask-vault-pass"
+        remedy = "pass the vault's password with --vault-password-file or --ask-vault-pass"
         yield (
             (),
             Labelled(
                 "value-not-decryptable",
-                f"its encrypted value cannot be decrypted ({value.undecryptable}); {remedy}.",
+                f"Ansible cannot decrypt its value ({value.undecryptable}); {remedy}.",
             ),
         )
     elif name not in roles.variables:
