@@ -1,8 +1,8 @@
-"""The environment of a cluster's Python workers, as an archive for Spark's `--archives`.
+"""The Python environment of a cluster's workers, as an archive for Spark's `--archives`.
 
-It holds what this process runs on: Aqueduct, and the packages that its tasks need, in the versions that are
-installed here. Nothing is fetched. PySpark is left out: executors have their own, which Spark puts on their
-path. A worker's Python is its host's: `bin/python` finds it, and says so where there is another one.
+It contains Aqueduct and the packages that its tasks need, in the versions that are installed on this host.
+Nothing is downloaded. PySpark is not part of it, because Spark adds its own to the path of executors. Workers
+use the Python of their host: `bin/python` finds it, and fails if it has another version.
 """
 
 import gzip
@@ -25,8 +25,8 @@ from aqueduct.errors import Failed, Refused
 OWN, EXTRA = aqueduct.DISTRIBUTION, "spark"
 OF_SPARK = {"pyspark", "py4j"}
 SUFFIXES = (".tar.gz", ".tgz")
-FAST = 1  # of gzip: half the time of 6, for an eighth more bytes
-# As metadata writes a requirement: a name, what versions, and when.
+FAST = 1  # level of gzip: half the time of level 6, with an eighth more bytes
+# A requirement in the metadata of a package: name, versions, and marker after a semicolon.
 REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;(.*))?")
 OF_EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)""")
 LAUNCHER = """#!/bin/sh
@@ -47,10 +47,10 @@ fail "has no python{python}"
 
 
 def write(out: Path) -> list[str]:
-    """Write the archive, and return its packages with their versions; the same packages make the same bytes.
+    """Write the archive, and return its packages as `name version`. Equal packages give equal bytes.
 
-    It appears under its name when it is whole. Refused if its name can't be right, or a package is missing
-    here; Failed if a file is not as it was installed, or the archive can't be written.
+    The archive gets its name when it is complete. Refused if the name is not valid, or a package is not
+    installed; Failed if an installed file was changed, or the archive cannot be written.
     """
     if not out.name.endswith(SUFFIXES):
         raise Refused(
@@ -76,7 +76,7 @@ def write(out: Path) -> list[str]:
 
 
 def fingerprint() -> str:
-    """Return a digest of our modules, which is the same wherever they are."""
+    """Return a digest of Aqueduct's modules. It does not depend on their folder."""
     digest = hashlib.sha256()
     for name, content in sorted(_modules()):
         digest.update(f"{name} {len(content)}\n".encode() + content)
@@ -84,7 +84,7 @@ def fingerprint() -> str:
 
 
 def needed() -> Iterator[Distribution]:
-    """Yield the packages that tasks need, ours too; Refused if one is not installed here."""
+    """Yield the packages that tasks need, including Aqueduct; Refused if one is not installed."""
     seen = set(OF_SPARK)
     required = [(OWN, "")]
     while required:
@@ -106,7 +106,10 @@ def needed() -> Iterator[Distribution]:
 
 
 def requirements(written: list[str], extras: set[str]) -> Iterator[str]:
-    """Yield the names of required packages; those that only some hosts need, if they are installed here."""
+    """Yield the names of required packages. A package with a marker is included only if it is installed.
+
+    `written`: requirements as in metadata. `extras`: the extras whose requirements are included.
+    """
     for requirement in written:
         match = REQUIREMENT.match(requirement)
         if not match:
@@ -128,7 +131,7 @@ def _installed(name: str) -> bool:
 
 
 def _write(stream: BinaryIO, packages: list[Distribution]) -> None:
-    # Without times, users and the file's name.
+    # Without times, users and file name, so that equal packages give equal bytes.
     with (
         gzip.GzipFile("", "wb", compresslevel=FAST, mtime=0, fileobj=stream) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
@@ -148,7 +151,10 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644)
 
 
 def _files(package: Distribution) -> Iterator[tuple[str, bytes]]:
-    """Yield all files that were installed below site-packages, but what Python makes itself."""
+    """Yield the installed files of a package below site-packages, except those that installers create.
+
+    Failed if the digest of a file differs from the digest in RECORD.
+    """
     for path in package.files or []:
         if ".." in path.parts or path.suffix == ".pyc" or path.name in ("RECORD", "INSTALLER", "REQUESTED"):
             continue
@@ -163,21 +169,21 @@ def _files(package: Distribution) -> Iterator[tuple[str, bytes]]:
 
 
 def _own(package: Distribution) -> Iterator[tuple[str, bytes]]:
-    """Yield our modules, and what tells their version."""
+    """Yield Aqueduct's modules, and the metadata with its version."""
     yield from _modules()
     metadata = str(package.read_text("METADATA"))
     yield f"{OWN.replace('-', '_')}-{package.version}.dist-info/METADATA", metadata.encode()
 
 
 def _modules() -> Iterator[tuple[str, bytes]]:
-    """Yield our modules from where they are, which may be a checkout."""
+    """Yield Aqueduct's modules from the folder in use, which may be a checkout."""
     folder = Path(aqueduct.__file__).parent
     for path in folder.rglob("*.py"):
         yield str(path.relative_to(folder.parent)), path.read_bytes()
 
 
 def _digest(algorithm: str, content: bytes) -> str:
-    """Return a digest as RECORD writes it."""
+    """Return a digest in the format of RECORD."""
     return urlsafe_b64encode(hashlib.new(algorithm, content).digest()).rstrip(b"=").decode()
 
 
@@ -186,9 +192,9 @@ def _name(package: Distribution) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a package's name as all ways to write it have it."""
+    """Return the normalized name of a package (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-# Of the modules as they were when this process began: files may be replaced under a service that runs on.
+# The digest at the start of this process: an upgrade may replace the files while a service runs.
 OWN_CODE = fingerprint()

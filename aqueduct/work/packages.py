@@ -1,4 +1,4 @@
-"""Python packages that only some hosts have."""
+"""Optional Python packages, which only some hosts have."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from aqueduct.errors import Refused
 
 @contextmanager
 def packages(extra: str) -> Iterator[None]:
-    """Guard imports of what an extra of this package installs; Refused if a package is missing."""
+    """Guard imports of packages that an extra of Aqueduct installs; Refused if one is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:

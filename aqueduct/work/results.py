@@ -1,8 +1,8 @@
-"""Results of tasks as JSON, by the type that the task's function declares.
+"""Results of tasks as JSON, checked against the return type of the task's function.
 
-Executors are less trusted than their driver, so it unpickles nothing that they return. Each value is built
-from JSON and compared with the declared type. A dataclass is an object, a named tuple an array of its fields,
-and a mapping an array of pairs.
+The driver does not trust executors, so it unpickles nothing that they return. Each value is parsed from JSON
+and compared with the declared type. A dataclass is an object, a named tuple is an array of its fields, and a
+mapping is an array of pairs.
 """
 
 import json
@@ -22,7 +22,7 @@ from aqueduct.common import strict_json
 from aqueduct.common.strict_json import Unreadable
 from aqueduct.errors import AqueductError, ExitCode, Failed, Refused
 
-BITS = 127  # of a number: more than any offset, count or digest has
+BITS = 127  # limit of a number; offsets, counts and digests have fewer
 HOST = re.compile(r"[A-Za-z0-9._-]{1,255}")
 ID = re.compile(r"[a-z0-9-]{0,80}")
 ERRORS: Mapping[int, type[AqueductError]] = {ExitCode.FAILED: Failed, ExitCode.REFUSED: Refused}
@@ -30,20 +30,20 @@ ERRORS: Mapping[int, type[AqueductError]] = {ExitCode.FAILED: Failed, ExitCode.R
 
 @dataclass(frozen=True, kw_only=True)
 class Codec:
-    """The form that values of a type have in JSON."""
+    """The conversion of the values of a type to and from JSON."""
 
-    kind: type  # that they have in Python
-    write: Callable[[Any], Any]  # to what json writes
-    read: Callable[[Any], Any]  # from what json read; Unreadable if it is anything else
+    kind: type  # of the values in Python
+    write: Callable[[Any], Any]  # returns a value that json can write
+    read: Callable[[Any], Any]  # converts a parsed value; Unreadable if it does not match the type
 
 
 def result_type(function: Callable[..., Any]) -> Any:
-    """Return the type of a function's results."""
+    """Return the declared return type of a function."""
     return get_type_hints(function)["return"]
 
 
 def dumps(hint: Any, result: Any) -> bytes:
-    """Return the JSON of this host's result of a declared type, or of an error."""
+    """Return the JSON of a result of a declared type, or of an error, with the name of this host."""
     message: dict[str, Any] = {"host": os.uname().nodename}
     if isinstance(result, AqueductError):
         message["error"] = [int(result.exit_code), result.id, result.sentence]
@@ -53,7 +53,7 @@ def dumps(hint: Any, result: Any) -> bytes:
 
 
 def loads(hint: Any, payload: bytes) -> tuple[str, Any]:
-    """Return the host and the result, or the error, in the JSON; Unreadable if it is anything else."""
+    """Return the host, and its result or error, from JSON; Unreadable if the JSON does not match the type."""
     message = strict_json.parse(payload)
     if not isinstance(message, dict) or message.keys() not in ({"host", "result"}, {"host", "error"}):
         raise Unreadable("the JSON is neither a result nor an error")
@@ -70,7 +70,7 @@ def loads(hint: Any, payload: bytes) -> tuple[str, Any]:
 
 @cache
 def codec(hint: Any) -> Codec:
-    """Return the codec of a type; TypeError if there is none."""
+    """Return the codec of a type; TypeError for a type without one."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (UnionType, Union):
         return _one_of([codec(argument) for argument in arguments])
@@ -191,7 +191,7 @@ def _object(kind: type) -> Codec:
 
 
 def _one_of(items: list[Codec]) -> Codec:
-    """Return the codec of a union, by the number of the type among its types; null is null."""
+    """Return the codec of a union: an array of the index of the type and the value; None is null."""
 
     pair = _fixed(tuple, [codec(int), Codec(kind=object, write=_as_it_is, read=_as_it_is)], tuple)
 

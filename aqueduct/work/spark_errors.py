@@ -1,4 +1,4 @@
-"""Why Spark can't start, or its workers can't run our tasks: a sentence, by what Spark 4.3 says."""
+"""Sentences about failures of Spark: its start, and tasks on workers, from the output of Spark 4.3."""
 
 import re
 
@@ -56,7 +56,7 @@ SENTENCES = (
 
 
 def reason(output: str) -> str | None:
-    """Return why Spark can't run our tasks, if what it said is known."""
+    """Return the sentence about a failed task from Spark's output; None if the output is not known."""
     for pattern, sentence in SENTENCES:
         if match := re.search(pattern, output):
             return sentence.format(*match.groups())
@@ -64,9 +64,9 @@ def reason(output: str) -> str | None:
 
 
 def late(output: str, master: str, seconds: float) -> str | None:
-    """Return why no application began in time, by what Spark logged; None if it waits for more executors.
+    """Return the reason from Spark's log why the application did not start within so many seconds.
 
-    Spark waits for all that were asked for (spark.scheduler.maxRegisteredResourcesWaitingTime).
+    None if Spark has executors and waits for more (spark.scheduler.maxRegisteredResourcesWaitingTime).
     """
     if "Registered executor" in output:
         return None
@@ -76,17 +76,18 @@ def late(output: str, master: str, seconds: float) -> str | None:
 
 
 def launched(output: str) -> int:
-    """Return how many executors a standalone master has launched that have not ended; 0: it does not tell."""
+    """Return the number of launched executors that still run, from the log; 0 if the master reports none."""
     ended = re.findall(r"Executor updated: \S+ is now (?:EXITED|FAILED|LOST|KILLED)", output)
     return output.count("Granted executor ID ") - len(ended)
 
 
 def start(output: str, master: str, driver: str) -> str | None:
-    """Return why no executor will come, by what Spark logged, as a sentence; None if one may.
+    """Return the reason from Spark's log why no executor will register; None if one may still register.
 
-    `driver` is the address that the driver announced.
+    `driver`: the address that the driver announced.
     """
-    # It took the connection, and then not what it was told over it. Of several, one may be down meanwhile.
+    # A master that accepts the connection and then fails rejects the authentication. With several masters,
+    # one of them may only be down.
     answered = "Exception while bootstrapping client" in output or "Successfully created connection" in output
     alone = "," not in master and "Connected to Spark cluster" not in output
     if alone and answered and "Failed to connect to master" in output:
