@@ -1,8 +1,8 @@
-"""Patterns of topic names as MirrorMaker 2 takes them: Java regular expressions that must match a whole name.
+"""Patterns of topic names of MirrorMaker 2: Java regular expressions that must match a whole name.
 
-`compile_pattern` refuses what `java.util.regex.Pattern` surely refuses. `language` says which names a pattern
-matches, or None where that can't be told without Java: look-around, back-references, possessive quantifiers,
-flags, nested character classes.
+`language` returns the set of names that a pattern matches, or None if only Java can determine it:
+look-around, back-references, possessive quantifiers, flags, nested character classes. It raises PatternError
+for a pattern that `java.util.regex.Pattern` certainly refuses.
 """
 
 import re
@@ -38,19 +38,19 @@ _PROPERTIES = {
 
 
 class PatternError(ValueError):
-    """The pattern does not compile; the text says why, without a full stop."""
+    """The error of a pattern that does not compile. Its text is the reason, without a full stop."""
 
 
 class _Beyond(Exception):
-    """A pattern that Java takes, or may; which names it matches isn't told here."""
+    """Raised for a construct that Java may accept, but that this parser does not support."""
 
 
 @cache
 def language(pattern: str) -> Language | None:
-    """Return the names that `pattern` matches; None where it can't be told. Raises PatternError.
+    """Return the names that `pattern` matches; None if this cannot be determined. Raises PatternError.
 
-    A pattern that is a legal name stands for that name alone: its dots mean dots, as its writer meant and as
-    the mirror's ACL has it (see `aqueduct.estate.acls`).
+    A pattern that is a legal name matches only this name, with literal dots, as the ACLs of the mirror assume
+    (`aqueduct.estate.acls`).
     """
     if LEGAL_NAME.fullmatch(pattern):
         return words([pattern])
@@ -61,19 +61,22 @@ def language(pattern: str) -> Language | None:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return whether a whole name matches, as a function. Raises PatternError if it cannot be told here."""
+    """Return a function that returns whether a whole name matches. Raises PatternError.
+
+    Python's expressions are used for a pattern that `language` does not support.
+    """
     names = language(pattern)
     if names is not None:
         return names.__contains__
     try:
-        whole = re.compile(pattern)  # what goes beyond regular languages
+        whole = re.compile(pattern)  # a pattern beyond regular languages
     except re.error as error:
         raise PatternError(str(error)) from None
     return lambda name: whole.fullmatch(name) is not None
 
 
 def may_match(pattern: str, name: str) -> bool:
-    """Return whether a pattern may match a whole name, by MirrorMaker, which reads each as a Java pattern."""
+    """Return whether a Java pattern of MirrorMaker may match a whole name; True if it is not certain."""
     try:
         names = language(pattern)
         return names is None or name in names or re.fullmatch(pattern, name) is not None
@@ -90,12 +93,12 @@ def surely_matches(pattern: str, name: str) -> bool:
 
 
 def unmatched(patterns: Iterable[str], names: Collection[str]) -> list[str]:
-    """Return the patterns that match none of these names. Raises PatternError as `matcher` does."""
+    """Return the patterns that match none of these names. Raises PatternError like `matcher`."""
     return [pattern for pattern in patterns if not any(map(matcher(pattern), names))]
 
 
 class _PatternParser:
-    """A recursive-descent parser of the part of Java's syntax that is regular."""
+    """A recursive-descent parser of the regular part of Java's pattern syntax."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -151,7 +154,7 @@ class _PatternParser:
         if self.peek("{"):
             raise PatternError("a repetition in braces is not {n}, {n,} or {n,m}")
         if self.take("+"):
-            raise _Beyond  # possessive: gives nothing back
+            raise _Beyond  # possessive: no backtracking
         self.take("?")  # reluctant: matches the same whole names
         return language
 
@@ -197,12 +200,12 @@ class _PatternParser:
             quoted = self.text[self.at :] if end < 0 else self.text[self.at : end]
             self.at += len(quoted) + (0 if end < 0 else 2)
             if self.peek("*") or self.peek("+") or self.peek("?") or self.peek("{"):
-                raise _Beyond  # it repeats the last character alone
+                raise _Beyond  # the quantifier repeats only the last character
             return words([quoted]) if quoted else EMPTY_NAME
         return characters(self.escaped())
 
     def escaped(self) -> str:
-        """Return the characters that an escape stands for; a single one where it stands for itself."""
+        """Return the characters that an escape matches."""
         character = self.text[self.at]
         self.at += 1
         if character.lower() in _CLASSES:
@@ -220,7 +223,7 @@ class _PatternParser:
                 raise _Beyond
             return chr(int(code[0], 16))
         if character in "tnrfae":
-            return "\t"  # whichever it is, no name has it
+            return "\t"  # any character that no name contains
         if character in "0123456789bBAzZGXRkNc":
             raise _Beyond
         if character in string.ascii_letters:
@@ -265,7 +268,7 @@ class _PatternParser:
 
 
 def _times(language: Language, least: int, most: int | None) -> Language:
-    """Repeat `language` that many times; `most` None: without end."""
+    """Return `least` to `most` repetitions of `language`; `most` None: without a limit."""
     if most is None or most > LONGEST_NAME or language.kind == "repeat":
         counted = EMPTY_NAME if most == 0 else repeat(language)
     else:
@@ -278,8 +281,11 @@ def _times(language: Language, least: int, most: int | None) -> Language:
 
 
 def names(include: Sequence[str], exclude: Sequence[str] = ()) -> Language:
-    """Return the names that a flow with these patterns carries, without those of which that can't be told."""
-    # Plain names become one tree; one by one, ten thousand of them would not.
+    """Return the names that a flow with these patterns mirrors, as far as they can be determined.
+
+    An include pattern that cannot be determined adds no names; such an exclude pattern removes all names.
+    """
+    # Plain names become one tree, because a union of ten thousand separate names would be slow.
     chosen = words(pattern for pattern in include if LEGAL_NAME.fullmatch(pattern))
     for pattern in include:
         if not LEGAL_NAME.fullmatch(pattern):
