@@ -1,4 +1,4 @@
-"""A site's schema registry: is there a Kafka that keeps its schemas, and is it the only one?"""
+"""Checks of a site's schema registry: it needs Kafka for its schemas, and runs on only one host."""
 
 from collections.abc import Iterator
 
