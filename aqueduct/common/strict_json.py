@@ -131,7 +131,7 @@ def _scalar(hint: Any) -> FieldReader:
 
 def _list(items: FieldReader) -> FieldReader:
     def read(values: list[Any], where: str) -> list[Any]:
-        _all(list, values, where)
+        _require_all(list, values, where)
         if len(values) == 1:
             return [tuple(items(values[0], where))]
         flat_items = iter(items([*chain.from_iterable(values)], where))
@@ -142,7 +142,7 @@ def _list(items: FieldReader) -> FieldReader:
 
 def _mapping(items: FieldReader) -> FieldReader:
     def read(values: list[Any], where: str) -> list[Any]:
-        _all(dict, values, where)
+        _require_all(dict, values, where)
         flat_items = iter(items([member for value in values for member in value.values()], where))
         return [dict(zip(value, islice(flat_items, len(value)), strict=True)) for value in values]
 
@@ -157,7 +157,7 @@ def _object(kind: Any, made: Mapping[str, Any] = MappingProxyType({})) -> FieldR
     }
 
     def read(values: list[Any], where: str) -> list[Any]:
-        _all(dict, values, where)
+        _require_all(dict, values, where)
         for value in values:
             if odd := (value.keys() ^ readers.keys()) - (added.keys() - value.keys()):
                 raise Unreadable(f"{where} has missing or unknown fields: {', '.join(sorted(odd))}")
@@ -226,7 +226,7 @@ def _table(row: Any) -> FieldReader:
     return read
 
 
-def _all(kind: type, values: list[Any], where: str) -> None:
+def _require_all(kind: type, values: list[Any], where: str) -> None:
     if set(map(type, values)) - {kind}:
         raise Unreadable(f"{where} is not an {'object' if kind is dict else 'array'}")
 

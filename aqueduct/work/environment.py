@@ -89,9 +89,9 @@ def needed() -> Iterator[Distribution]:
     required = [(OWN, "")]
     while required:
         name, by = required.pop()
-        if _plain(name) in seen:
+        if _normalized(name) in seen:
             continue
-        seen.add(_plain(name))
+        seen.add(_normalized(name))
         try:
             package = distribution(name)
         except PackageNotFoundError:
@@ -140,7 +140,7 @@ def _write(stream: BinaryIO, packages: list[Distribution]) -> None:
         launcher = LAUNCHER.format(python=python, machine=platform.machine()).encode()
         _add(archive, "bin/python", launcher, mode=0o755)
         for package in packages:
-            for name, content in sorted(_own(package) if _name(package) == OWN else _files(package)):
+            for name, content in sorted(_own_files(package) if _name(package) == OWN else _files(package)):
                 _add(archive, f"lib/{name}", content)
 
 
@@ -168,7 +168,7 @@ def _files(package: Distribution) -> Iterator[tuple[str, bytes]]:
         yield str(path), content
 
 
-def _own(package: Distribution) -> Iterator[tuple[str, bytes]]:
+def _own_files(package: Distribution) -> Iterator[tuple[str, bytes]]:
     """Yield Aqueduct's modules, and the metadata with its version."""
     yield from _modules()
     metadata = str(package.read_text("METADATA"))
@@ -191,7 +191,7 @@ def _name(package: Distribution) -> str:
     return str(package.metadata["Name"])
 
 
-def _plain(name: str) -> str:
+def _normalized(name: str) -> str:
     """Return the normalized name of a package (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 

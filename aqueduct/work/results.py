@@ -77,7 +77,7 @@ def codec(hint: Any) -> Codec:
     if origin is tuple and arguments[1:] != (...,):
         return _fixed(tuple, [codec(argument) for argument in arguments], lambda values: tuple(values))
     if origin in (list, tuple, set, frozenset):
-        return _many(origin, codec(arguments[0]))
+        return _sequence(origin, codec(arguments[0]))
     if origin is Counter:
         return _mapping(Counter, codec(arguments[0]), codec(int))
     if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -143,7 +143,7 @@ def _array(value: Any) -> list[Any]:
     return value
 
 
-def _many(kind: type, item_codec: Codec) -> Codec:
+def _sequence(kind: type, item_codec: Codec) -> Codec:
     return Codec(
         kind=kind,
         write=lambda values: [*map(item_codec.write, values)],
@@ -164,7 +164,7 @@ def _fixed(kind: type, items: list[Codec], built: Callable[[list[Any]], Any]) ->
 
 
 def _mapping(kind: type, key: Codec, item_codec: Codec) -> Codec:
-    pairs = _many(list, _fixed(tuple, [key, item_codec], tuple))
+    pairs = _sequence(list, _fixed(tuple, [key, item_codec], tuple))
 
     def read(value: Any) -> Any:
         mapping = dict(pairs.read(value))

@@ -77,9 +77,9 @@ def _restrict(hidden: Collection[str], sealed: Collection[str]) -> None:
     handled = ctypes.c_uint64(READ_FILE | change)
     ruleset = _call(CREATE_RULESET, ctypes.byref(handled), ctypes.c_size_t(8), 0)
     try:
-        for path in _others("/", hidden):
+        for path in _complement("/", hidden):
             _allow(ruleset, path, READ_FILE)
-        for path in _others("/", sealed):
+        for path in _complement("/", sealed):
             _allow(ruleset, path, change, folders_alone=True)
         if _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "prctl")
@@ -103,7 +103,7 @@ def _allow(ruleset: int, path: str, access: int, *, folders_alone: bool = False)
         os.close(opened)
 
 
-def _others(folder: str, excepted: Collection[str]) -> Iterator[str]:
+def _complement(folder: str, excepted: Collection[str]) -> Iterator[str]:
     """Yield files and folders that together are all below a folder, without the excepted paths.
 
     A folder without an excepted path below it is yielded as a whole. An excepted folder is not yielded, but
@@ -118,11 +118,11 @@ def _others(folder: str, excepted: Collection[str]) -> Iterator[str]:
             continue
         if entry.path in excepted:
             if entry.is_dir(follow_symlinks=False):
-                yield from _others(entry.path, excepted)
+                yield from _complement(entry.path, excepted)
             continue
         below = [path for path in excepted if path.startswith(f"{entry.path}/")]
         if below:
-            yield from _others(entry.path, below)
+            yield from _complement(entry.path, below)
         else:
             yield entry.path
 

@@ -55,7 +55,7 @@ _making = threading.Lock()  # for one context at a time, also while the thread o
 def session(name: str, asked: SparkOptions) -> Iterator[SparkContext]:
     """Yield a Spark context with executors; Failed if Spark does not start, or has no executor in time."""
     with jvm():
-        context = _started(name, asked)
+        context = _start_context(name, asked)
     try:
         yield context
     finally:
@@ -63,7 +63,7 @@ def session(name: str, asked: SparkOptions) -> Iterator[SparkContext]:
             context.stop()
 
 
-def _started(name: str, asked: SparkOptions) -> SparkContext:
+def _start_context(name: str, asked: SparkOptions) -> SparkContext:
     _forget_dead_jvm()
     with tempfile.TemporaryFile("w+") as log:
         try:
@@ -84,7 +84,7 @@ def _started(name: str, asked: SparkOptions) -> SparkContext:
     ):  # before an executor could compromise the JVM
         print(f"aqueduct: {finding}", file=sys.stderr, flush=True)
     with _logged() as spark_log:
-        context = _made(conf, asked, spark_log)
+        context = _create_context(conf, asked, spark_log)
         try:
             if not options.local_cores(str(context.master)):
                 _await_executor(context, asked, spark_log)
@@ -226,7 +226,7 @@ def waiting_seconds(context: SparkContext) -> float:
     return float(java.org.apache.spark.network.util.JavaUtils.timeStringAsSec(limit))
 
 
-def _made(conf: SparkConf, asked: SparkOptions, spark_log: Callable[[], str]) -> SparkContext:
+def _create_context(conf: SparkConf, asked: SparkOptions, spark_log: Callable[[], str]) -> SparkContext:
     """Create the context in its own thread, because an unreachable master blocks it for a minute."""
     updates.guard()
     made: list[SparkContext | BaseException] = []

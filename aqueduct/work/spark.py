@@ -33,8 +33,8 @@ COMPARISON = "Compare what workers have"  # description of the job that compares
 
 
 INVALID = (
-    "Aqueduct used nothing of it. An executor may be compromised. Check the hosts of the cluster. If one is "
-    "compromised, replace the secret of the cluster."
+    "Aqueduct did not use the result. An executor may be compromised. Check the hosts of the cluster. If one "
+    "is compromised, replace the secret of the cluster."
 )
 
 

@@ -299,10 +299,12 @@ def check_pairs(arriving: Sequence[DeclaredFlow]) -> Iterator[Finding]:
             )
             yield other.finding(Labelled("flow-topic-collides", sentence))
         elif topic:
-            yield from (_groups(*pair, topic) for pair in ((one, other), (other, one)) if pair[0].flow.groups)
+            yield from (
+                _groups_finding(*pair, topic) for pair in ((one, other), (other, one)) if pair[0].flow.groups
+            )
 
 
-def _groups(mirror: DeclaredFlow, beside: DeclaredFlow, topic: str) -> Finding:
+def _groups_finding(mirror: DeclaredFlow, beside: DeclaredFlow, topic: str) -> Finding:
     sentence = (
         f"topic {topic} also comes from {beside.flow.source}, so offsets of {mirror.flow.source} "
         "are not valid here, and groups would skip records; set naming to prefix, or remove "
@@ -323,7 +325,7 @@ def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
     for start in mirrors:
         # With the source's name as prefix, the engine itself excludes topics that originate at its target.
         is_safe = start.flow.prefix == f"{start.flow.source}." and start.flow.engine in PREFIXES_SEEN
-        way, topic = ((), "") if is_safe else _way_back(start, leaving)
+        way, topic = ((), "") if is_safe else _find_loop(start, leaving)
         if way and frozenset(way) not in reported:
             reported.add(frozenset(way))
             sites = " -> ".join([*(step.flow.source for step in way), start.flow.source])
@@ -334,7 +336,7 @@ def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
             yield start.finding(Labelled("flow-loop-endless", sentence))
 
 
-def _way_back(
+def _find_loop(
     start: DeclaredFlow, leaving: Mapping[str, Sequence[DeclaredFlow]]
 ) -> tuple[tuple[DeclaredFlow, ...], str]:
     """Return the flows of a shortest loop from `start`, and the name of a topic that returns by it.

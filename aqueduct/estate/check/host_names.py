@@ -76,7 +76,7 @@ def fault(name: str, remedy_of_ipv6: str = _REMEDY, instead: str = "") -> Labell
 
 def _reason(name: str, remedy_of_ipv6: str) -> str:
     if _is_ipv6(name.strip("[]")):
-        return f"{name} is an IPv6 address, which host:port cannot hold; {remedy_of_ipv6}"
+        return f"{name} is an IPv6 address, which host:port cannot contain; {remedy_of_ipv6}"
     labels = name.removesuffix(".").split(".")
     if "_" in name and all(map(_LABEL.fullmatch, name.replace("_", "a").removesuffix(".").split("."))):
         return f"Java refuses TLS to {name}, because of the underscore; {_REMEDY}"

@@ -260,7 +260,7 @@ def _check_topics(declared: DeclaredLink, sound: Sound) -> Iterator[Finding]:
     for index, topic in enumerate(declared.link.topics if own else ()):
         is_name = LEGAL_NAME.fullmatch(topic) is not None
         has_match = topic in own if is_name else any(re.fullmatch(topic, name) for name in own)
-        if has_match or _meets(topic, _brought(declared.inventory, sound, source)):
+        if has_match or _may_match(topic, _written_topics(declared.inventory, sound, source)):
             continue
         if is_name:
             remedy = did_you_mean(topic, own, f"declare it there in kafka_topics, or remove {topic} here.")
@@ -273,7 +273,7 @@ def _check_topics(declared: DeclaredLink, sound: Sound) -> Iterator[Finding]:
         yield declared.finding(fault, ("topics", index), is_warning=not is_name)
 
 
-def _meets(topic: str, brought: Language) -> bool:
+def _may_match(topic: str, brought: Language) -> bool:
     """Return whether a name or pattern matches one of these topics; True if it is not certain."""
     try:
         asked = language(topic)
@@ -282,7 +282,7 @@ def _meets(topic: str, brought: Language) -> bool:
     return asked is None or shortest(asked & brought) is not None
 
 
-def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
+def _written_topics(inventory: Inventory, sound: Sound, site: str) -> Language:
     """Return the topics that flows, links and connectors may write at a site."""
     brought = words([])
     for mirror in declared_flows(sound, site):
