@@ -1,4 +1,4 @@
-"""Errors that end a command, with an exit code, an identifier and a sentence; and skipped items."""
+"""Errors that end a command, with an exit code, an identifier and a sentence. Skipped items of a run."""
 
 import re
 from collections.abc import Iterable
@@ -10,22 +10,22 @@ from typing import Self, overload
 class ExitCode(IntEnum):
     DONE = 0
     FAILED = 1
-    REFUSED = 2  # usage, configuration or plan: nothing was done yet
-    INCOMPLETE = 3  # done, but something was skipped or is unequal; the report lists it
+    REFUSED = 2  # wrong usage, configuration or plan: nothing was changed
+    INCOMPLETE = 3  # done, but items were skipped, or compared data differ; the report lists them
 
 
 def labelled(id_: str, sentence: str) -> str:
-    """Return the sentence after its identifier in brackets; without an identifier, the sentence alone."""
+    """Return `[identifier] sentence`; if the identifier is empty, only the sentence."""
     return f"[{id_}] {sentence}" if id_ else sentence
 
 
 def with_identifier(id_: str, text: str) -> str:
-    """Return a text that another program wrote after an identifier, unless it begins with one."""
+    """Return the text of another program with the identifier in front, unless it already begins with one."""
     return text if re.match(r"\[[a-z0-9]+(-[a-z0-9]+)+\] ", text) else labelled(id_, text)
 
 
 def identified(labels: Iterable[str]) -> list[dict[str, str]]:
-    """Return labelled sentences as JSON reports have them; `id` is empty where one has no identifier."""
+    """Return labelled sentences as objects of JSON reports. `id` is empty for one without an identifier."""
     matches = [re.match(r"(?:\[([a-z0-9-]+)\] )?(.*)", label, re.DOTALL) for label in labels]
     return [{"id": match[1] or "", "sentence": match[2]} for match in matches if match]
 
@@ -43,7 +43,7 @@ class Labelled:
 
 @dataclass(frozen=True, order=True)
 class Skipped:
-    """An item that a run skipped, and why. `id` is declared in `aqueduct.messages`."""
+    """An item that a run skipped, and the reason. `id` is declared in `aqueduct.messages`."""
 
     what: str
     why: str
@@ -54,16 +54,19 @@ class Skipped:
 
     @classmethod
     def because_of(cls, what: str, error: Exception) -> Self:
-        """Return an item that an error made a run skip; that of a Kafka client has a common identifier."""
+        """Return an item that a run skipped because of an error.
+
+        Errors of Kafka clients have no identifiers of their own: the item gets `cluster-request-failed`.
+        """
         id_ = error.id if isinstance(error, AqueductError) else "cluster-request-failed"
         return cls(what, str(error).rstrip("."), id_)
 
 
-LeftOut = tuple[Skipped, ...]  # a run that skipped something is INCOMPLETE
+LeftOut = tuple[Skipped, ...]  # if it is not empty, the run is INCOMPLETE
 
 
 def left_out_entries(skipped: Iterable[Skipped]) -> list[dict[str, str]]:
-    """Return skipped items as JSON reports have them, in `left_out`."""
+    """Return skipped items as the entries of `left_out` in JSON reports."""
     return [{"id": omission.id, "what": omission.what, "why": omission.why} for omission in skipped]
 
 
@@ -71,7 +74,8 @@ class AqueductError(Exception):
     """An error that `main` prints without a traceback: an identifier and a sentence.
 
     The sentence says what failed, on what, why, and what to do. The identifier is declared in
-    `aqueduct.messages`. A subclass can set `id` for all of its errors; they are made from the sentence alone.
+    `aqueduct.messages`. A subclass can set `id` for all of its errors. Its constructor then accepts only the
+    sentence.
     """
 
     exit_code = ExitCode.FAILED
@@ -82,7 +86,7 @@ class AqueductError(Exception):
     @overload
     def __init__(self, id_: str, sentence: str, /) -> None: ...
     def __init__(self, *id_and_sentence: str) -> None:
-        super().__init__(*id_and_sentence)  # from these, pickle makes the error again
+        super().__init__(*id_and_sentence)  # pickle re-creates the error from these arguments
         *ids, self.sentence = id_and_sentence
         if ids:
             self.id = ids[0]
@@ -95,22 +99,22 @@ class AqueductError(Exception):
         return labelled(self.id, self.sentence)
 
     def concerning(self, subject: object) -> Self:
-        """Return the same error with the object that it concerns in front."""
+        """Return the same error, with the subject in front of its sentence."""
         return type(self)(self.id, f"{subject}: {self.sentence}")
 
 
 class Failed(AqueductError):
-    """The error of a command that tried and did not succeed."""
+    """The error of a command that began its work and failed."""
 
 
 class Refused(AqueductError):
-    """The error of a command that did nothing, because what was asked for can't be right."""
+    """The error of a command that did nothing, because its options, configuration or input are invalid."""
 
     exit_code = ExitCode.REFUSED
 
 
 class NoMatch(Refused):
-    """A name or pattern that matches nothing at the moment.
+    """The error for a name or pattern that matches nothing at present.
 
-    A service that has worked before reports it and continues: a topic may be re-created.
+    A service that worked before reports the error and continues, because a topic may be re-created.
     """

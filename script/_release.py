@@ -1,8 +1,8 @@
-"""Writes what a release has beside its packages: the SBOM and the notes. Called by script/release.
+"""Writes the SBOM and the notes of a release. Called by script/release.
 
-The SBOM lists the software that the release brings to hosts (required), and the Python packages that are
-locked for control nodes and development (optional). Files, such as Kafka's jars, have their digests. A Python
-package has several files, whose digests are in locks/.
+The SBOM lists the software that the release installs on hosts (required), and the locked Python packages of
+control nodes and development (optional). Files, such as Kafka's jars, have digests. The digests of Python
+packages, which consist of several files, are in locks/.
 """
 
 import re
@@ -23,7 +23,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^ \\]+)")
-# Of benchmarks and tests only.
+# Prefixes of locks that only benchmarks and tests use.
 NOT_BROUGHT = ("oldest-kafka-", "spark-sources-")
 
 
@@ -55,7 +55,7 @@ def files(lock: Path) -> Iterator[Component]:
 
 
 def sbom(source: Path, version: str) -> str:
-    """Return the SBOM as JSON; SystemExit if it does not fit CycloneDX's schema."""
+    """Return the SBOM as JSON; SystemExit if it is not valid for the schema of CycloneDX."""
     bom = Bom(serial_number=uuid5(NAMESPACE_URL, f"aqueduct-estate/{version}"))
     bom.metadata.timestamp = datetime.fromtimestamp(int(environ["SOURCE_DATE_EPOCH"]), UTC)
     bom.metadata.component = Component(
@@ -67,7 +67,7 @@ def sbom(source: Path, version: str) -> str:
         purl=PackageURL("pypi", None, "aqueduct-estate", version),
     )
     found: dict[str, Component] = {}
-    # The control node's lock comes first: what hosts have, too, is required.
+    # The control node's lock comes first, so that packages that hosts have, too, become required.
     for lock in sorted((source / "locks").glob("*.txt"), key=lambda lock: lock.stem != "controller"):
         found |= {str(component.bom_ref): component for component in python_packages(lock)}
     for lock in sorted((source / "artifacts").glob("*.sha256")):
@@ -82,16 +82,16 @@ def sbom(source: Path, version: str) -> str:
 
 
 def notes(source: Path, version: str) -> str:
-    """Return the release's section of the changelog, and how to install it."""
+    """Return the notes: how to install the release, and its section of the changelog."""
     changelog = (source / "CHANGELOG.md").read_text()
     section = re.search(
         rf"^## \[{re.escape(version)}\] - .*?\n(.*?)(?=^## |\Z)", changelog, re.DOTALL | re.MULTILINE
     )
     if not section:
-        sys.exit(f"release: CHANGELOG.md has no section of {version}.")
+        sys.exit(f"release: CHANGELOG.md has no section for {version}.")
     return f"""# Aqueduct {version}
 
-Install both parts, of one release (guide: docs/guides/install.md):
+Install both parts from the same release (guide: docs/guides/install.md):
 
 ```sh
 sha256sum --check --ignore-missing SHA256SUMS

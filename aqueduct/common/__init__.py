@@ -1,1 +1,1 @@
-"""Shared basics that know nothing of clusters or stores: names, offsets, times, keys, files, wording."""
+"""Basics that need no cluster and no store: names, offsets, times, keys, files, wording."""

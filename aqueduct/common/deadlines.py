@@ -1,4 +1,4 @@
-"""Questions to servers that may answer as slowly as they like."""
+"""Time limits for requests to servers that may send their answers slowly."""
 
 import queue
 import threading
@@ -7,10 +7,10 @@ from typing import Any
 
 
 def within(seconds: float, ask: Callable[[], Any]) -> Any:
-    """Return an answer, or raise TimeoutError if it is not complete in time.
+    """Return the answer of `ask`; TimeoutError if it is not complete after so many seconds.
 
-    The timeout of a socket is the longest wait for one read. A server that sends a byte each second never
-    reaches it. A question that is over ends with its own thread, or with the process.
+    A socket's timeout limits each read, so a server that sends one byte a second never exceeds it. After the
+    timeout, the thread of the request continues until the request or the process ends.
     """
     answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 

@@ -8,7 +8,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def parse(text: str) -> int:
-    """Return seconds; ValueError, whose text is what may be written."""
+    """Return a duration in seconds; ValueError with the accepted forms as its text."""
     match = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
     seconds = int(match[1]) * _SECONDS[match[2]] if match else -1
     if not 0 <= seconds <= LONGEST_DAYS * _SECONDS["d"]:

@@ -1,4 +1,4 @@
-"""Whether root may write in a folder: nobody else can lead it elsewhere with a link."""
+"""Whether root can write in a folder safely: no other user can redirect root to other files with a link."""
 
 import os
 import pwd
@@ -7,45 +7,43 @@ from pathlib import Path
 
 from aqueduct.errors import Refused
 
-MOST_LINKS = 40  # of one path, as Linux has it
+MOST_LINKS = 40  # symbolic links in one path, the limit of Linux
 
 
 def refuse_root_beside_others(folder: Path, command: str = "") -> None:
-    """Refuse root where another user can change which files a path below the folder leads to.
+    """Raise Refused if this process is root's, and another user can redirect paths below the folder.
 
-    `command`: the verb, for the message.
-
-    A command then runs as that user, and its kernel gives it no more rights than the user has.
+    The command must then run as that user, with only that user's rights. `command`: the verb in the message.
     """
     if os.geteuid() != 0 or (path := path_of_others(folder)) is None:
         return
     if not (user := _owner(folder)):
         raise Refused(
             "folder-of-other-user",
-            f"Root does not write in {folder}, because other users can change {path} and could lead root to "
-            f"other files. Let root alone write in {path}, or give {folder} to the user of the service. "
-            "Nothing was done.",
+            f"Root does not write in {folder}, because other users can change {path} and could redirect root "
+            f"to other files with a link. Make {path} writable for root only, or make the user of the "
+            f"service the owner of {folder}. Nothing was done.",
         )
     verb = " ".join(filter(None, ("aqueduct", command, "...")))
     raise Refused(
         "folder-of-other-user",
-        f"Root does not write in {folder}, because user {user} could lead root to other files with a link. "
-        f"Run the command as that user, in the sandbox of its service (docs/security.md, in_sandbox): "
+        f"Root does not write in {folder}, because user {user} could redirect root to other files with a "
+        "link. Run the command as that user, in the sandbox of its service (docs/security.md, in_sandbox): "
         f"`in_sandbox {user} {folder} {verb}`. Nothing was done.",
     )
 
 
 def path_of_others(folder: Path) -> Path | None:
-    """Return the first folder or link on the way to a folder that another user than root can change.
+    """Return the first part of a folder's path that other users than root can change; None if there is none.
 
-    None if there is none. The last step of a way is the folder itself.
+    Parts are the folders and symbolic links of the path, with the folder itself as the last part.
     """
     steps = list(reversed(folder.absolute().parts[1:]))
     walked, links = Path("/"), 0
     while True:
         try:
             status = walked.lstat()
-        except FileNotFoundError:  # root alone can make it, as all before it is root's
+        except FileNotFoundError:  # only root can create it, because only root can change its parents
             return None
         if status.st_uid != 0:
             return walked
@@ -57,7 +55,7 @@ def path_of_others(folder: Path) -> Path | None:
             steps += reversed([part for part in target.parts if part != "/"])
             walked = Path("/") if target.is_absolute() else walked.parent
             continue
-        # Where only the way leads through it, it is enough that nobody replaces what root has there.
+        # In a parent folder, the sticky bit is enough: other users cannot replace the entries of root.
         is_open = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if is_open and not (steps and status.st_mode & stat.S_ISVTX):
             return walked
@@ -68,7 +66,7 @@ def path_of_others(folder: Path) -> Path | None:
 
 
 def _owner(folder: Path) -> str:
-    """Return the owner's name, or number where it has none; empty for root, and if there is no folder."""
+    """Return the owner's name, or `#uid` if the owner has no name; empty for root or a missing folder."""
     try:
         number = folder.stat().st_uid
     except FileNotFoundError:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from aqueduct.errors import labelled
 
-# The names that Kafka's own tools use came later. No verb may use a former name with another meaning.
+# The present names are those of Kafka's tools. No verb may use a former name with another meaning.
 RENAMED = {
     "--bootstrap-servers": "--bootstrap-server",
     "--client-config": "--command-config",
@@ -19,7 +19,8 @@ RENAMED = {
     "--broker-config": "--broker-command-config",
     "--look": "--inspection",
 }
-# The same of one verb: for others, the former name is a present one. `aqueduct reconcile --source` has two.
+# Former names of one verb. Other verbs still have options with these names. `reconcile --source` was for
+# brokers and for stores, so its two present names are in aqueduct/cli/reconcile.py.
 RENAMED_OF = {
     "mirror": {"--source": "--flow"},
     "reconcile": {"--target": "--target-bootstrap-server"},
@@ -35,5 +36,5 @@ def warning(renamings: Iterable[tuple[str, str]]) -> str:
     """Return the warning about former names: pairs of a former name and the present one."""
     names = ", ".join(f"{former} is now {present}" for former, present in renamings)
     return labelled(
-        "option-renamed", f"{names}. Use the new name: the next minor release refuses the former."
+        "option-renamed", f"{names}. Use the new name: the next minor release does not accept the old one."
     )

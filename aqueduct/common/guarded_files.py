@@ -1,8 +1,9 @@
-"""Files that are read while Spark's JVM runs, which may be compromised and has the rights of this user.
+"""Files for Spark tasks, read while Spark's JVM runs: the JVM may be compromised and has this user's rights.
 
-The JVM cannot read the hidden keys, but it can make a link to one, or rename it, where another file was. So a
-file is opened one folder after the other. A link on the way is followed only if it was the same before the
-JVM started, or if this user cannot change its folder. What was opened must not be a hidden key.
+The JVM cannot read hidden keys, but it can replace another file with a link to a key, or with the key itself.
+Therefore a file is opened one folder after the other. A symbolic link in its path is followed only if it was
+the same before the JVM started, or if this user cannot change its folder. The opened file must not be a
+hidden key.
 """
 
 import os
@@ -14,19 +15,19 @@ from pathlib import Path
 
 from aqueduct.errors import Failed
 
-LINKS = 40  # on one way, as the kernel has it
+LINKS = 40  # symbolic links in one path, the limit of Linux
 
-Mark = tuple[int, int, bytes]  # device, inode, digest; of a file without content, the digest is empty
+Mark = tuple[int, int, bytes]  # device, inode, digest; the digest of an empty file is empty
 
-_marks: dict[str, set[Mark]] = {}  # by the path of a key
-_links: dict[str, str] = {}  # by the path of a link, its target before the JVM started
-_first: dict[str, Mark] = {}  # by path, a file that tasks need, before the JVM started
-_given: dict[str, set[str]] = {}  # by the path of a key, how the user named it
+_marks: dict[str, set[Mark]] = {}  # marks of a key, by the path of the key
+_links: dict[str, str] = {}  # targets of links before the JVM started, by the path of the link
+_first: dict[str, Mark] = {}  # marks of files for tasks before the JVM started, by path
+_given: dict[str, set[str]] = {}  # paths that the user passed for a key, by the path of the key
 _running = [False]  # whether this process has started a JVM
 
 
 def mark(key: str, named: str = "") -> None:
-    """Remember which file a key is, its digest, and how the user named it."""
+    """Remember the identity and the digest of a key file, and the path that the user passed for it."""
     if named:
         _given.setdefault(key, set()).add(str(Path(named).absolute()))
     with suppress(OSError):
@@ -37,20 +38,21 @@ def mark(key: str, named: str = "") -> None:
 
 
 def forget() -> None:
-    """Forget keys and files. A JVM that was started may live on."""
+    """Forget keys and files. Whether a JVM was started is kept, because it may still run."""
     for memory in (_marks, _given, _links, _first):
         memory.clear()
 
 
 def is_running() -> bool:
-    """Return whether Spark's JVM was started, which may have changed files since."""
+    """Return whether this process has started Spark's JVM, which may have changed files since then."""
     return _running[0]
 
 
 def fix(names: Collection[str]) -> None:
-    """Fix the files that tasks need, and the links on the way to them, before the JVM starts.
+    """Remember the files that tasks need, and the links in their paths, before the JVM starts.
 
-    A file that is a key too, for example because both ends have the same client properties, is then sent.
+    A file of tasks that is also a hidden key is then sent to them, for example if both ends have the same
+    client properties.
     """
     if _running[0]:
         return
@@ -67,7 +69,10 @@ def fix(names: Collection[str]) -> None:
 
 
 def read(name: str) -> bytes | None:
-    """Return the content of a file, None if there is none; Failed if it can't be read or is a hidden key."""
+    """Return the content of a file; None if there is no regular file.
+
+    Failed if the file cannot be read, is a hidden key, or is reached by a link that the JVM may have created.
+    """
     try:
         opened = _open(name)
     except OSError:
@@ -79,7 +84,8 @@ def read(name: str) -> bytes | None:
         content = _content(opened)
     except OSError as error:
         raise Failed(
-            "task-file-unreadable", f"{name}, which tasks need, cannot be read: {error.strerror}."
+            "task-file-unreadable",
+            f"Cannot read {name}, which Spark tasks need: {error.strerror}. Check its owner and mode.",
         ) from None
     finally:
         os.close(opened)
@@ -88,9 +94,9 @@ def read(name: str) -> bytes | None:
 
 
 def refuse_key(name: str, status: os.stat_result, content: bytes = b"", first: Mark | None = None) -> None:
-    """Refuse, Failed, a file that is a key or has its content, unless the user gave tasks this key.
+    """Raise Failed for a file that is a hidden key or has its content, unless tasks need this key.
 
-    `first` is the file before the JVM started. Before that, every file is what the user named.
+    `first`: the mark of the file before the JVM started. Until then, no file can have been replaced.
     """
     now = _mark(status, content)
     if now == first or not _running[0]:
@@ -104,8 +110,8 @@ def refuse_key(name: str, status: os.stat_result, content: bytes = b"", first: M
         if any(_is_same(now, other) for other in marks):
             raise Failed(
                 "task-file-replaced",
-                f"{name} is now the key {key}, which must not leave this process. Check this host and the "
-                "workers of Spark for a compromise, replace the key, and restore the file.",
+                f"{name} was replaced by the key {key}, which must not leave this process. Check this host "
+                "and the workers of Spark for a compromise, replace the key, and restore the file.",
             )
 
 
@@ -118,14 +124,14 @@ def _mark(status: os.stat_result, content: bytes) -> Mark:
 
 
 def _content(opened: int) -> bytes:
-    """Read the file of a descriptor that is a path alone."""
+    """Return the content of the file of an O_PATH descriptor."""
     again = os.open(f"/proc/self/fd/{opened}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(again, "rb") as stream:
         return stream.read()
 
 
 def _open(name: str) -> int:
-    """Open a file, as a path alone; OSError if there is none, Failed if a link leads there that is new."""
+    """Open a file with O_PATH; OSError if it does not exist, Failed if its path has a new link."""
     processes = Path("/proc").stat().st_dev
     steps, path, links = [*reversed(Path(name).absolute().parts[1:])], Path("/"), 0
     current = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -142,7 +148,9 @@ def _open(name: str) -> int:
                 target, links = os.readlink("", dir_fd=entry), links + 1
             finally:
                 os.close(entry)
-            if status.st_dev == processes:  # nobody can change it, and it may lead to a file without a name
+            if (
+                status.st_dev == processes
+            ):  # links of /proc cannot be changed, and their files may have no name
                 entry = os.open(step, os.O_PATH | os.O_CLOEXEC, dir_fd=current)
                 os.close(current)
                 current, path = entry, path / step
@@ -162,20 +170,21 @@ def _open(name: str) -> int:
 
 
 def _check(name: str, link: str, target: str, folder: int) -> None:
-    """Refuse, Failed, a link that the JVM may have made."""
+    """Raise Failed for a link that the JVM may have created."""
     if not _running[0]:
         _links[link] = target
     elif _links.get(link) != target and _is_changeable(folder):
         raise Failed(
             "task-file-replaced",
-            f"On the way to {name}, which tasks need, {link} is a link to {target} that may be newer than "
-            "Spark's JVM. Put a file or a folder there, and run the command again.",
+            f"Spark tasks need {name}, but {link} in its path is a symbolic link to {target}, and Spark's "
+            "JVM may have created this link. Replace the link with a file or a folder, and run the command "
+            "again.",
         )
 
 
 def _is_changeable(folder: int) -> bool:
-    """Return whether this user can make a link in a folder, or give itself the right to."""
-    if os.fstatvfs(folder).f_flag & os.ST_RDONLY:  # as Kubernetes mounts secrets
+    """Return whether this user can create links in a folder, or can give itself the right to do so."""
+    if os.fstatvfs(folder).f_flag & os.ST_RDONLY:  # for example, secrets of Kubernetes
         return False
     return os.fstat(folder).st_uid == os.geteuid() or os.access(
         f"/proc/self/fd/{folder}", os.W_OK, effective_ids=True

@@ -1,8 +1,8 @@
-"""Files and variables that a job's tasks need wherever they run: keys, certificates, a store's credentials.
+"""Files and variables that the tasks of a Spark job need on any host: keys, certificates, credentials.
 
-A task on another host has their contents in memory, as files without a name (memfd_create(2)): nothing has
-to exist there, and nothing is left behind. A store in a folder is proven to be the driver's by a file in it,
-an object store by the object that says which one it is.
+On another host, a task has the contents in memory, as files without a name (memfd_create(2)). The host needs
+none of the files, and none remains on it. A task verifies that a store is the store of the driver: in a
+folder, by a file of the driver; in an object store, by the object that identifies the store.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 from aqueduct.common import guarded_files
 from aqueduct.errors import Failed
 
-# Variables of object stores' clients, and those of them that name a file.
+# Prefixes of the environment variables of store clients, and the variables whose value is a path.
 STORES = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_USER_NAME")
 FILES = (
     "AWS_CA_BUNDLE",
@@ -27,26 +27,29 @@ FILES = (
     "GOOGLE_SERVICE_ACCOUNT",
     "SSL_CERT_FILE",
 )
-# Where the clients of S3 look if these variables name nothing.
+# The default files of S3 clients, by the variable that replaces the path.
 DEFAULTS = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
 
-_named: set[str] = set()  # in the driver: files that its clients read
-_kept: set[str] = set()  # in the driver: files of keys that no task needs
-_shared: dict[Path, tuple[str, str]] = {}  # in the driver: folders that tasks use, as `share` was told
-_proofs: dict[str, Callable[[], None]] = {}  # in the driver: of object stores, as `prove` was told
-_lent: dict[str, bytes] = {}  # in the driver, and while a task runs in its process: secrets without a file
-_defaults: list[dict[str, str]] = []  # in the driver: one, as it was before Spark's JVM started
-_proven: list[str] = []  # in a task's process: the last job
-_here: dict[str, tuple[bytes, str]] = {}  # in a task's process: of each path its contents, and where they are
+# In the driver:
+_named: set[str] = set()  # files that its clients read
+_kept: set[str] = set()  # key files that no task needs
+_shared: dict[Path, tuple[str, str]] = {}  # folders that tasks use, with the arguments of `share`
+_proofs: dict[str, Callable[[], None]] = {}  # checks of object stores, by URL (`prove`)
+_defaults: list[dict[str, str]] = []  # at most one: default files before Spark's JVM started
+# In the driver, and in the process of a task while the task runs:
+_lent: dict[str, bytes] = {}  # secrets without a file, by name
+# In the process of a task:
+_proven: list[str] = []  # the last job whose object stores were checked
+_here: dict[str, tuple[bytes, str]] = {}  # contents of files and their paths in memory, by path at the driver
 
 
 def remember(path: str) -> None:
-    """Keep in mind that tasks need this file."""
+    """Add a file that tasks need."""
     _named.add(path)
 
 
 def keep(path: str | Path) -> None:
-    """Keep in mind that this file holds a key, and that this process alone reads it."""
+    """Add a key file that only this process reads."""
     real = str(path) if str(path).startswith("/proc/") else os.path.realpath(path)
     guarded_files.mark(real, str(path))
     if not real.startswith("/proc/"):  # in memory
@@ -54,61 +57,61 @@ def keep(path: str | Path) -> None:
 
 
 def kept() -> frozenset[str]:
-    """Return the files of keys that this process alone reads."""
+    """Return the key files that only this process reads."""
     return frozenset(_kept)
 
 
 def share(folder: Path, scratch: str, known_file: str) -> None:
-    """Keep in mind that tasks use this folder itself.
+    """Add a folder that tasks use directly, such as a file:// store.
 
-    `scratch` is a folder in it for files that are nobody's, `known_file` one that no other such folder has.
+    `scratch`: a folder in it for temporary files. `known_file`: a file in it that identifies the folder.
     """
     _shared[folder] = scratch, known_file
 
 
 def prove(url: str, proof: Callable[[], None]) -> None:
-    """Keep in mind that tasks use this object store; `proof` is Failed where it is another one."""
+    """Add an object store that tasks use. `proof` raises Failed if the URL leads to another store."""
     _proofs[url] = proof
 
 
 def lend(name: str, secret: bytes) -> None:
-    """Lend tasks a secret that is in no file, and only ever in memory."""
+    """Give tasks a secret that is only in memory and never in a file."""
     _lent[name] = secret
 
 
 def take_back(name: str) -> None:
-    """Lend tasks that come from now on this secret no more."""
+    """Stop giving a secret to new tasks."""
     _lent.pop(name, None)
 
 
 def lent(name: str) -> bytes | None:
-    """Return a secret that was lent, None if none was."""
+    """Return a secret that tasks were given; None if there is none of this name."""
     return _lent.get(name)
 
 
 def forget() -> None:
-    """Forget what tasks needed: another verb of this process may need nothing of it."""
+    """Forget all that tasks needed, so that the next verb of this process does not send it."""
     for needs in (_named, _kept, _shared, _proofs, _lent, _defaults):
         needs.clear()
     guarded_files.forget()
 
 
 def path(name: str) -> str:
-    """Return where a file is in this process: at its own path, unless a job brought its contents."""
+    """Return the path of a file in this process: in memory if a job sent its content, else unchanged."""
     return _here[name][1] if name in _here else name
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """A file by which a task knows a folder for the driver's."""
+    """A file by which a task verifies that a folder is the folder of the driver."""
 
     folder: Path
     path: str
     content: bytes
-    own: bool  # made for this, and removed at the end
+    own: bool  # whether it was created for this check; it is removed afterwards
 
     def check(self) -> None:
-        """Check that this host's file is the driver's; Failed if it isn't, or can't be read."""
+        """Raise Failed if the file on this host differs from the file of the driver, or cannot be read."""
         host = os.uname().nodename
         try:
             if (self.folder / self.path).read_bytes() == self.content:
@@ -118,19 +121,19 @@ class Probe:
         except OSError as error:
             raise Failed(
                 "store-not-readable-on-worker",
-                f"User {os.geteuid()} of {host} cannot read the file:// store {self.folder}: "
-                f"{error.strerror}. Give tasks' user the right to read it there, and to write.",
+                f"On {host}, user {os.geteuid()} cannot read the file:// store {self.folder}: "
+                f"{error.strerror}. Give this user the right to read and write it.",
             ) from None
         raise Failed(
             "store-differs-on-worker",
-            f"{host} hasn't the driver's folder {self.folder}: a cluster's hosts must share a file:// "
-            "store at the same path; mount it there, or take an object store.",
+            f"On {host}, {self.folder} is not the folder of the driver. All hosts of a Spark cluster must "
+            "share a file:// store at the same path. Mount it on this host, or use an object store.",
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobFiles:
-    """What tasks need: the contents of files by path, object stores' variables, and what proves stores."""
+    """All that tasks need: contents of files by path, variables of store clients, and checks of stores."""
 
     job: str
     contents: Mapping[str, bytes] = field(repr=False)
@@ -140,8 +143,8 @@ class JobFiles:
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     def unpack(self) -> None:
-        """Have them in this process; Failed if this host hasn't the driver's stores."""
-        _lent.clear()  # a process has many jobs, and what one had is no other's
+        """Install files, variables and secrets in this process; Failed if a store is not the driver's."""
+        _lent.clear()  # secrets of an earlier job of this process
         _lent.update(self.secrets)
         for name, content in self.contents.items():
             if name not in _here or _here[name][0] != content:
@@ -150,14 +153,16 @@ class JobFiles:
             os.environ[name] = path(value) if name in FILES else value
         for probe in self.probes:
             probe.check()
-        if self.proofs and self.job not in _proven:  # which asks the store's server
+        if (
+            self.proofs and self.job not in _proven
+        ):  # once a job, because each check is a request to the store
             for proof in self.proofs:
                 proof()
             _proven[:] = [self.job]
 
 
 def fix(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """Fix the files that tasks need, before Spark's JVM starts, and return them."""
+    """Remember the files that tasks need before Spark's JVM starts (`guarded_files.fix`), and return them."""
     if not _defaults:
         _defaults.append(dict(_default_files()))
     names = _named | {environment[name] for name in FILES if name in environment}
@@ -168,9 +173,9 @@ def fix(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
 
 @contextmanager
 def packed(environment: Mapping[str, str] = os.environ) -> Iterator[JobFiles]:
-    """Yield what tasks need as it is now: keys are renewed while a service runs.
+    """Yield all that tasks need, as it is now: keys may be renewed while a service runs.
 
-    Spark's JVM runs meanwhile, and may replace the files: `guarded_files` keeps hidden keys out of them.
+    Spark's JVM may have replaced the files; `guarded_files` makes sure that none of them is a hidden key.
     """
     fix(environment)
     variables = {
@@ -199,12 +204,12 @@ def packed(environment: Mapping[str, str] = os.environ) -> Iterator[JobFiles]:
 
 
 def lent_alone() -> JobFiles:
-    """Return what tasks on this host need: they find all else where it is."""
+    """Return the secrets for tasks on this host, which read all files at their own paths."""
     return JobFiles(job="", contents={}, variables={}, probes=(), secrets=dict(_lent))
 
 
 def _probe(folder: Path, scratch: str, known_file: str) -> Probe:
-    """Make a file that no copy of the folder has; take the known one where nothing can be written."""
+    """Create a file that no copy of the folder has. If the folder is not writable, use the known file."""
     own = Probe(
         folder=folder,
         path=f"{scratch}/probe-{secrets.token_hex(8)}",
@@ -222,9 +227,9 @@ def _probe(folder: Path, scratch: str, known_file: str) -> Probe:
 
 def _default_files() -> Iterator[tuple[str, str]]:
     for name, location in DEFAULTS.items():
-        with suppress(RuntimeError):  # this user has no home
+        with suppress(RuntimeError):  # this user has no home folder
             file = str(Path(location).expanduser())
-            if os.access(file, os.R_OK):  # S3's clients do without a file that they can't read, too
+            if os.access(file, os.R_OK):  # S3 clients also ignore unreadable default files
                 yield name, file
 
 
@@ -232,14 +237,16 @@ def _content(file: Path) -> bytes:
     content = guarded_files.read(str(file))
     if content is None:
         raise Failed(
-            "task-file-unreadable", f"{file}, which tasks need, cannot be read: it is not a regular file."
+            "task-file-unreadable",
+            f"Cannot read {file}, which Spark tasks need: it does not exist or is not a regular file. Check "
+            "the store.",
         )
     return content
 
 
 def in_memory(content: bytes) -> str:
-    """Return the path of a new file in memory, which only processes of this user can open."""
+    """Return the path of a new file in memory. Only processes of this user can open it."""
     descriptor = os.memfd_create("aqueduct", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(descriptor), "wb") as stream:
         stream.write(content)
-    return f"/proc/{os.getpid()}/fd/{descriptor}"  # stays open for as long as the process
+    return f"/proc/{os.getpid()}/fd/{descriptor}"  # open until the process ends

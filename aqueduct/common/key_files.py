@@ -1,4 +1,4 @@
-"""Whether the file of a private key is its owner's alone."""
+"""Whether only the owner of a private key file can access it."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,10 @@ GROUP_READS = 0o040
 
 
 def is_exposed(path: Path, mode: int) -> bool:
-    """Tell whether others than its owner may use a file of this mode.
+    """Return whether a file of this mode is accessible to other users than its owner.
 
-    systemd lets a service read a credential by an ACL, where the file system has these, and the mode then
-    shows the ACL's mask as a right of the group. The folder of credentials lets nobody else in.
+    For a credential of systemd, the right of the group to read is ignored: systemd gives the service an ACL,
+    whose mask appears as the group's rights. No other user can enter the folder of credentials.
     """
     others = mode & OTHERS
     folder = os.environ.get("CREDENTIALS_DIRECTORY")

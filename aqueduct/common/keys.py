@@ -1,12 +1,13 @@
-"""The keys of a link's sides and of who may open backups, as NAME.key and NAME.pub hold them, a line each.
+"""Keys of the ends of links and of the recipients of backups, one line each in NAME.key and NAME.pub.
 
     aqueduct-receiver-public-key mlkem768-x25519 <base64>
     aqueduct-receiver-private-key x25519 <base64>
     aqueduct-sender-public-key ed25519 <base64>
 
-A receiver's pair opens what holders of its public key seal (HPKE, RFC 9180), a sender's signs (Ed25519).
-A hybrid key is that of ML-KEM-768 (public: 1,184 bytes, private: its seed of 64) and that of X25519 (32 bytes
-each) one after the other. A fingerprint is the first half of the SHA-256 of a public key's bytes.
+Data are encrypted for a receiver's public key (HPKE, RFC 9180) and decrypted with its private key. A sender's
+private key signs (Ed25519). A hybrid key is an ML-KEM-768 key (public: 1,184 bytes; private: its seed, 64
+bytes) followed by an X25519 key (32 bytes). A fingerprint is the first half of the SHA-256 of the bytes of a
+public key.
 """
 
 import base64
@@ -35,7 +36,7 @@ _MLKEM_PUBLIC = 1184
 
 
 class Algorithm(StrEnum):
-    HYBRID = "mlkem768-x25519"  # stays secret even if one of both is broken; takes 1,088 bytes more to seal
+    HYBRID = "mlkem768-x25519"  # secure even if one of both is broken; ciphertexts have 1,088 bytes more
     X25519 = "x25519"
     ED25519 = "ed25519"
 
@@ -48,7 +49,7 @@ SUITES = {
 
 @dataclass(frozen=True)
 class _Key:
-    """One key; `data` are its bytes as the file has them."""
+    """A key. `data`: its bytes, which the file contains in Base64."""
 
     algorithm: Algorithm
     data: bytes = field(repr=False)
@@ -62,16 +63,16 @@ class _Key:
 
     @classmethod
     def parse(cls, text: str, name: str) -> Self:
-        """Parse the key file called `name`; Refused if it is anything else, without telling its content."""
+        """Parse the text of the key file `name`; Refused if it is not valid. Errors do not show the text."""
         tag, _, rest = text.strip().partition(" ")
         kind = next((candidate for candidate in KINDS if tag == candidate.TAG), None)
         if kind is None:
             raise Refused(
                 "key-file-invalid",
-                f"{name} isn't a key file: {cls.WHAT}, as `aqueduct diode keygen` writes it, is needed.",
+                f"{name} is not a key file. Pass {cls.WHAT} that `aqueduct diode keygen` created.",
             )
         if kind is not cls:
-            raise Refused("key-file-invalid", f"{name} is {kind.WHAT}; {cls.WHAT} is needed.")
+            raise Refused("key-file-invalid", f"{name} is {kind.WHAT}. Pass {cls.WHAT}.")
         algorithm, _, encoded = rest.partition(" ")
         try:
             decoded = base64.b64decode(encoded, validate=True)
@@ -82,18 +83,19 @@ class _Key:
         except (binascii.Error, ValueError, KeyError):
             raise Refused(
                 "key-file-invalid",
-                f"{name} is damaged: it says that it is {cls.WHAT}, but the rest isn't; create it again.",
+                f"{name} is damaged: it begins as {cls.WHAT}, but the rest is not valid. Copy the file "
+                "again, or create a new key pair.",
             ) from None
         except UnsupportedAlgorithm:
             raise Refused(
                 "key-file-invalid",
-                f"{name} has a key of {algorithm}, which this machine's OpenSSL lacks: "
-                f"make one of {Algorithm.X25519}.",
+                f"{name} contains a key of the algorithm {algorithm}, which OpenSSL on this host does not "
+                f"support. Create an {Algorithm.X25519} key with `aqueduct diode keygen --x25519`.",
             ) from None
         return key
 
     def check(self) -> None:
-        """Check the bytes; ValueError if they aren't such a key."""
+        """Raise ValueError if the bytes are not a valid key."""
         raise NotImplementedError
 
 
@@ -112,7 +114,7 @@ class ReceiverPublicKey(_Public):
         self.seal(b"", b"")
 
     def seal(self, secret: bytes, info: bytes) -> bytes:
-        """Return HPKE's encapsulated key and ciphertext, for the private key's holder and the same `info`."""
+        """Encrypt a secret: return HPKE's encapsulated key and ciphertext. `open` needs the same `info`."""
         public: X25519PublicKey | hpke.MLKEM768X25519PublicKey
         x25519 = X25519PublicKey.from_public_bytes(self.data[-32:])
         public = x25519
@@ -143,7 +145,7 @@ class ReceiverKey(_Key):
         return ReceiverPublicKey(self.algorithm, first + x25519.public_key().public_bytes_raw())
 
     def open(self, sealed: bytes, info: bytes) -> bytes:
-        """Open what was sealed; cryptography's InvalidTag: not for this key or `info`, or damaged."""
+        """Decrypt the result of `seal`; cryptography's InvalidTag for another key or `info`, or damage."""
         mlkem, x25519 = self._parts()
         private = hpke.MLKEM768X25519PrivateKey(mlkem, x25519) if mlkem else x25519
         return SUITES[self.algorithm].decrypt(sealed, private, info)
@@ -164,7 +166,7 @@ class SenderPublicKey(_Public):
         Ed25519PublicKey.from_public_bytes(self.data)
 
     def verify(self, signature: bytes, message: bytes) -> None:
-        """Verify a signature; cryptography's InvalidSignature if it is another key's, or of other data."""
+        """Verify a signature; cryptography's InvalidSignature for another key or other data."""
         Ed25519PublicKey.from_public_bytes(self.data).verify(signature, message)
 
 
@@ -196,27 +198,36 @@ AnyKey = TypeVar("AnyKey", ReceiverKey, ReceiverPublicKey, SenderKey, SenderPubl
 
 
 def load_public(path: Path) -> list[ReceiverPublicKey]:
-    """Load the receivers' public keys of a file, a line each; Refused if it has anything else."""
+    """Load the public keys of receivers, one a line; Refused for an invalid line or a file without keys."""
     try:
         lines = path.read_text(errors="replace").splitlines()
     except OSError as error:
-        raise Refused("key-file-unreadable", f"{path} cannot be read: {error.strerror}.") from None
+        raise _unreadable(path, error) from None
     return [ReceiverPublicKey.parse(line, str(path)) for line in lines if line.strip()] or [
         ReceiverPublicKey.parse("", str(path))
     ]
 
 
 def load(kind: type[AnyKey], path: Path) -> AnyKey:
-    """Load a key; Refused if the file is another one's, or a private key that others can read."""
+    """Load a key; Refused for a key of another kind, or a private key that other users can access."""
     try:
         text, mode = path.read_text(errors="replace"), stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
-        raise Refused("key-file-unreadable", f"{path} cannot be read: {error.strerror}.") from None
+        raise _unreadable(path, error) from None
     key = kind.parse(text, str(path))
     if kind in (ReceiverKey, SenderKey) and is_exposed(path, mode):
         raise Refused(
-            "key-file-permissions", f"{path} can be read by others than its owner: chmod 0600 {path}"
+            "key-file-permissions",
+            f"{path} is accessible to other users than its owner. Run `chmod 0600 {path}`.",
         )
     if kind in (ReceiverKey, SenderKey):
         job_files.keep(path)
     return key
+
+
+def _unreadable(path: Path, error: OSError) -> Refused:
+    return Refused(
+        "key-file-unreadable",
+        f"Cannot read the key file {path}: {error.strerror}. Check the path, and the owner and mode of the "
+        "file.",
+    )

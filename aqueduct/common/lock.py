@@ -1,4 +1,4 @@
-"""A place that one process at a time may have, or several that only look."""
+"""Lock files: for one process that writes, or for several that only read (flock)."""
 
 import errno
 import fcntl
@@ -11,18 +11,18 @@ from pathlib import Path
 from aqueduct.common.folder_owners import path_of_others
 from aqueduct.errors import Refused
 
-READ_ONLY = "its disk is read-only; mount it writable"
-# The folder may be another user's, who can put a link or a pipe in the place of the file.
+READ_ONLY = "the file system is read-only; mount it read-write"
+# Another user may own the folder, and can replace the file with a link or a pipe.
 PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-NOT_PLAIN = errno.ELOOP, errno.ENXIO  # of a link; of a pipe that nobody reads
+NOT_PLAIN = errno.ELOOP, errno.ENXIO  # the errors of a link, and of a pipe without a reader
 
 
 @contextmanager
 def held(path: Path, otherwise: str) -> Iterator[int]:
-    """Hold a lock, which the kernel frees when the process ends, however it does; yield its descriptor.
+    """Hold an exclusive lock, and yield its descriptor. The kernel frees the lock when the process ends.
 
-    Refused, saying `otherwise`, if another one has it. Root makes none in the folder of another user, who
-    could not take it then.
+    Refused with the sentence `otherwise` if another process holds the lock. Root creates no lock file in the
+    folder of another user, because that user could not use it.
     """
     try:
         new = os.O_CREAT if os.geteuid() or path_of_others(path.parent) is None else 0
@@ -30,19 +30,21 @@ def held(path: Path, otherwise: str) -> Iterator[int]:
     except OSError as error:
         if error.errno in NOT_PLAIN:
             raise _not_plain(path) from None
-        reason = READ_ONLY if error.errno == errno.EROFS else error.strerror
-        raise Refused("lock-file-unusable", f"{path} cannot be written: {reason}.") from None
+        reason = f"{error.strerror}; check the owner and mode of the file and its folder"
+        if error.errno == errno.EROFS:
+            reason = READ_ONLY
+        raise Refused("lock-file-unusable", f"Cannot write the lock file {path}: {reason}.") from None
     with _locked(path, descriptor, fcntl.LOCK_EX, otherwise):
         yield descriptor
 
 
 @contextmanager
 def shared(path: Path, otherwise: str) -> Iterator[None]:
-    """Hold a lock beside others who only look; Refused, saying `otherwise`, if one has it for itself.
+    """Hold a shared lock; Refused with the sentence `otherwise` if another process holds an exclusive lock.
 
-    It takes no right to write, for backups may be on a disk that is read-only, or is at another host. A lock
-    that can't be made there is not needed: nobody could change anything. Nor is one made in the folder of
-    another user, who could not take it then.
+    The lock needs no right to write, because backups may be on a read-only disk. If the file system is
+    read-only and has no lock file, no lock is needed: no process can change anything. In the folder of
+    another user, no lock file is created, because that user could not use it.
     """
     try:
         descriptor = _readable(path)
@@ -52,7 +54,10 @@ def shared(path: Path, otherwise: str) -> Iterator[None]:
             return
         if error.errno in NOT_PLAIN:
             raise _not_plain(path) from None
-        raise Refused("lock-file-unusable", f"{path} cannot be read: {error.strerror}.") from None
+        raise Refused(
+            "lock-file-unusable",
+            f"Cannot read the lock file {path}: {error.strerror}. Check its owner and mode.",
+        ) from None
     if descriptor is None:
         yield
         return
@@ -61,7 +66,7 @@ def shared(path: Path, otherwise: str) -> Iterator[None]:
 
 
 def _readable(path: Path) -> int | None:
-    """Open a lock to read; None if there is none, and the folder is another user's."""
+    """Open a lock file to read; None if it does not exist and another user owns the folder."""
     try:
         return os.open(path, os.O_RDONLY | PLAIN)
     except FileNotFoundError:
@@ -74,8 +79,8 @@ def _readable(path: Path) -> int | None:
 def _not_plain(path: Path) -> Refused:
     return Refused(
         "lock-file-unusable",
-        f"{path} cannot be used: it is not a regular file. Find out who made it, and move it out of the "
-        "folder.",
+        f"Cannot use the lock file {path}: it is not a regular file with only one link. Find out who created "
+        "it, and move it out of the folder.",
     )
 
 
@@ -89,6 +94,6 @@ def _locked(path: Path, descriptor: int, how: int, otherwise: str) -> Iterator[N
             fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Refused("lock-held", otherwise) from None
-        if not os.fstat(descriptor).st_nlink:  # who had it has removed it meanwhile
+        if not os.fstat(descriptor).st_nlink:  # the previous holder has removed the file
             raise Refused("lock-held", otherwise)
         yield

@@ -1,7 +1,7 @@
-"""Half-open ranges of offsets, and how the work of reading them is shared out.
+"""Half-open ranges of offsets, and the division of the work of reading them.
 
-Everywhere, `start` is inside and `stop`, or `end`, is not; `first` and `last` (offset_sets.py) are both
-inside.
+Everywhere, `start` is inclusive, `stop` and `end` are exclusive, and `first` and `last` (offset_sets.py) are
+inclusive.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from aqueduct.common.topic_names import TopicPartition
 
 @dataclass(frozen=True)
 class Range:
-    """Offsets of one partition, from `start` until before `stop`."""
+    """Offsets of one partition, from `start` to before `stop`."""
 
     topic: str
     partition: int
@@ -29,7 +29,7 @@ class Range:
 
 
 def split(whole: Range, at_most: int) -> list[Range]:
-    """Return neighbouring ranges of nearly equal length, none longer than `at_most` offsets, none empty."""
+    """Split a range into consecutive ranges of nearly equal length: 1 to `at_most` offsets each."""
     parts = -(-len(whole) // at_most)
     edges = [whole.start + len(whole) * i // parts for i in range(parts + 1)] if parts else []
     return [replace(whole, start=start, stop=stop) for start, stop in pairwise(edges)]
@@ -38,7 +38,7 @@ def split(whole: Range, at_most: int) -> list[Range]:
 def shares(ranges: Iterable[Range], offsets: int) -> Iterator[tuple[Range, ...]]:
     """Yield the ranges in groups, one for each reader.
 
-    Of at most so many offsets, or a single range; no partition is twice in one.
+    A group has at most `offsets` offsets, or a single range, and each partition at most once.
     """
     share: dict[TopicPartition, Range] = {}
     total = 0

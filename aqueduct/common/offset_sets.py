@@ -1,7 +1,6 @@
 """Sets of offsets as sorted lists of inclusive spans that neither touch nor overlap: few gaps, few spans.
 
-Everywhere, `first` and `last` are both inside; of `start` and `stop`, as in offset_ranges.py, only `start`
-is.
+Everywhere, `first` and `last` are inclusive. `start` is inclusive and `stop` is exclusive (offset_ranges.py).
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,7 +14,7 @@ _FIRST, _LAST = itemgetter(0), itemgetter(1)
 
 
 def spans_of(pieces: Iterable[Span]) -> Spans:
-    """Return the spans that pieces in any order, which may overlap, cover together."""
+    """Return the union of pieces, which may be in any order and overlap."""
     spans: Spans = []
     for first, last in sorted(pieces):
         if spans and first <= spans[-1][1] + 1:
@@ -26,7 +25,7 @@ def spans_of(pieces: Iterable[Span]) -> Spans:
 
 
 def add(spans: Spans, first: int, last: int) -> None:
-    """Add first to last; nothing if that is empty."""
+    """Add the offsets from first to last; none if last is less than first."""
     if last < first:
         return
     start = bisect_left(spans, first - 1, key=_LAST)
@@ -37,7 +36,7 @@ def add(spans: Spans, first: int, last: int) -> None:
 
 
 def take(spans: Spans, first: int, last: int) -> Spans:
-    """Remove first to last, and return what of it was in."""
+    """Remove the offsets from first to last, and return those that the set contained."""
     start = bisect_left(spans, first, key=_LAST)
     stop = bisect_right(spans, last, key=_FIRST)
     if last < first or start >= stop:
@@ -59,7 +58,7 @@ def size(spans: Iterable[Span]) -> int:
 
 
 def without(spans: Spans, others: Iterable[Span]) -> Spans:
-    """Return what of the spans is in none of the others."""
+    """Return the offsets of the spans that none of the others contains."""
     left = list(spans)
     for first, last in others:
         take(left, first, last)
@@ -67,7 +66,7 @@ def without(spans: Spans, others: Iterable[Span]) -> Spans:
 
 
 def overlaps(pieces: Iterable[Span]) -> Spans:
-    """Return what is in two pieces or more."""
+    """Return the offsets that two or more pieces contain."""
     shared = []
     reached = -1
     for first, last in sorted(pieces):

@@ -1,4 +1,4 @@
-"""Figures for Prometheus, on localhost or in a file."""
+"""Metrics for Prometheus, on a port of localhost or in a file."""
 
 import contextlib
 from collections.abc import Callable, Iterable
@@ -20,7 +20,10 @@ Rows = float | tuple[float, Labels]
 
 
 def serve(port: int, metrics: Callable[[], Iterable[Metric]]) -> HTTPServer:
-    """Serve metrics, asked for at each scrape, until the process ends. Failed if the port is taken."""
+    """Serve metrics on localhost until the process ends. Failed if the port is not available.
+
+    `metrics` is called for each scrape.
+    """
     registry = CollectorRegistry()
     registry.register(_Collector(metrics))
     try:
@@ -28,14 +31,13 @@ def serve(port: int, metrics: Callable[[], Iterable[Metric]]) -> HTTPServer:
     except OSError as error:
         raise Failed(
             "metrics-port-unavailable",
-            f"Port {port} of localhost cannot be listened at ({error.strerror}): choose another one for the "
-            "metrics.",
+            f"Cannot listen on port {port} of localhost for metrics: {error.strerror}. Choose another port.",
         ) from None
     return server
 
 
 def kept(path: Path, name: str) -> float | None:
-    """Return a value that a file of metrics has; None: there is none, or the file cannot be read."""
+    """Return the value of a metric in a file; None if it has none of this name, or cannot be read."""
     with contextlib.suppress(OSError, ValueError):
         for family in text_string_to_metric_families(path.read_text(encoding="utf-8")):
             for sample in family.samples:
@@ -45,14 +47,16 @@ def kept(path: Path, name: str) -> float | None:
 
 
 def write(path: Path, metrics: Iterable[Metric]) -> None:
-    """Replace a file of metrics that others may read, whole or not at all. Failed if it can't be written."""
+    """Replace a metrics file atomically; all users can read it. Failed if it cannot be written."""
     registry = CollectorRegistry()
     registry.register(_Collector(lambda: metrics))
     try:
         write_whole(path, generate_latest(registry), mode=0o644)
     except OSError as error:
         raise Failed(
-            "metrics-file-unwritable", f"The figures {path} cannot be written: {error.strerror}."
+            "metrics-file-unwritable",
+            f"Cannot write the metrics file {path}: {error.strerror}. Check the free space, and give the "
+            "user of the command the right to write in the folder.",
         ) from None
 
 
@@ -66,7 +70,7 @@ class _Collector(Collector):
 
 @dataclass(frozen=True)
 class Named:
-    """Metrics whose names begin alike."""
+    """A family of metrics whose names begin with the same prefix."""
 
     prefix: str
 
@@ -78,12 +82,12 @@ class Named:
 
 
 def counter(name: str, help_: str, *rows: Rows) -> Metric:
-    """Return a counter, whose samples' name ends in `_total`; one row for each set of labels."""
+    """Return a counter, with one row for each set of labels. Prometheus sees its name with `_total`."""
     return _metric(CounterMetricFamily, name, help_, rows)
 
 
 def gauge(name: str, help_: str, *rows: Rows) -> Metric:
-    """Return a gauge; one row for each set of labels."""
+    """Return a gauge, with one row for each set of labels."""
     return _metric(GaugeMetricFamily, name, help_, rows)
 
 

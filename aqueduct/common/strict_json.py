@@ -1,7 +1,7 @@
-"""Frozen dataclasses and named tuples as JSON, read strictly: every field there, none unknown, types right.
+"""Frozen dataclasses and named tuples as JSON, parsed strictly: all fields, no unknown ones, correct types.
 
-A dataclass is an object; a named tuple, whose fields must be scalars, is an array: a row of a table. Tables
-are checked and made column by column, without interpreting anything row by row.
+A dataclass is an object. A named tuple is an array, a row of a table, and its fields must be scalars. Tables
+are checked and built column by column, which is faster than row by row.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 Value = TypeVar("Value")
 
-# The types that a scalar may have after json; `type(True)` is not `int` here.
+# Types of parsed scalars, by their declared type. A bool is not an int here.
 SCALARS = {
     int: frozenset({int}),
     float: frozenset({float, int}),
@@ -26,11 +26,11 @@ SCALARS = {
     NoneType: frozenset({NoneType}),
 }
 
-ADDED = {"added": True}  # metadata of a field with a default, which a document may lack
+ADDED = {"added": True}  # metadata of a field with a default that a document may omit
 
 
 class Unreadable(ValueError):
-    """The error of JSON that says where, and what was expected."""
+    """The error of invalid JSON; the text says where it is and what is wrong."""
 
 
 def dumps(value: Any) -> bytes:
@@ -39,12 +39,12 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(kind: type[Value], document: bytes | memoryview) -> Value:
-    """Return the dataclass in the JSON; Unreadable if it is anything else."""
+    """Parse JSON as a dataclass of this kind; Unreadable if the JSON does not match it."""
     return build(kind, parse(document))
 
 
 def parse(document: bytes | memoryview) -> Any:
-    """Parse JSON; Unreadable if it isn't JSON, or if an object has a key twice."""
+    """Parse JSON; Unreadable if it is not valid, or if an object has a key twice."""
     try:
         with uncollected():
             return json.loads(str(document, "utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
@@ -53,7 +53,7 @@ def parse(document: bytes | memoryview) -> Any:
 
 
 def build(kind: type[Value], value: Any, made: Mapping[str, Any] | None = None) -> Value:
-    """Build the dataclass of a parsed value; fields that are `made` already are not in it."""
+    """Build a dataclass from a parsed value. `made`: values of fields that the parsed value must not have."""
     read: FieldReader = _object(kind, made) if made else _reader(kind)  # type: ignore[arg-type]
     with uncollected():
         result: Value = read([value], "it")[0]
@@ -62,9 +62,9 @@ def build(kind: type[Value], value: Any, made: Mapping[str, Any] | None = None) 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Keep the garbage collector from looking at everything again and again while much is made: no cycles.
+    """Disable the garbage collector while many objects without cycles are built.
 
-    It takes half of the time of a large manifest otherwise.
+    With it, parsing a large manifest takes twice as long.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -76,7 +76,7 @@ def uncollected() -> Iterator[None]:
 
 
 def _plain(value: Any) -> Any:
-    """Return what json can write of a value, one level deep: named tuples are written as arrays already."""
+    """Convert the top level of a value for json, which itself writes named tuples as arrays."""
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -87,16 +87,16 @@ def _plain(value: Any) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("an object has a key twice")
     return members
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} isn't a number")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
-# (parsed values, where they are) -> values. All that are in one place are read at once, as a column is: an
-# estate's manifest has hundreds of thousands of them, and a call for each would take most of the time.
+# (parsed values, their location for errors) -> values. All values of one location are read at once, like a
+# column: a manifest can have hundreds of thousands, and one call for each would take most of the time.
 FieldReader = Callable[[list[Any], str], list[Any]]
 
 
@@ -123,7 +123,7 @@ def _scalar(hint: Any) -> FieldReader:
 
     def read(values: list[Any], where: str) -> list[Any]:
         if not set(map(type, values)) <= allowed:
-            raise Unreadable(f"{where} is of the wrong type")
+            raise Unreadable(f"{where} has the wrong type")
         return values
 
     return read
@@ -131,7 +131,7 @@ def _scalar(hint: Any) -> FieldReader:
 
 def _list(items: FieldReader) -> FieldReader:
     def read(values: list[Any], where: str) -> list[Any]:
-        _all(list, values, where)
+        _require_all(list, values, where)
         if len(values) == 1:
             return [tuple(items(values[0], where))]
         flat_items = iter(items([*chain.from_iterable(values)], where))
@@ -142,7 +142,7 @@ def _list(items: FieldReader) -> FieldReader:
 
 def _mapping(items: FieldReader) -> FieldReader:
     def read(values: list[Any], where: str) -> list[Any]:
-        _all(dict, values, where)
+        _require_all(dict, values, where)
         flat_items = iter(items([member for value in values for member in value.values()], where))
         return [dict(zip(value, islice(flat_items, len(value)), strict=True)) for value in values]
 
@@ -157,10 +157,10 @@ def _object(kind: Any, made: Mapping[str, Any] = MappingProxyType({})) -> FieldR
     }
 
     def read(values: list[Any], where: str) -> list[Any]:
-        _all(dict, values, where)
+        _require_all(dict, values, where)
         for value in values:
             if odd := (value.keys() ^ readers.keys()) - (added.keys() - value.keys()):
-                raise Unreadable(f"{where} lacks or has one too many of: {', '.join(sorted(odd))}")
+                raise Unreadable(f"{where} has missing or unknown fields: {', '.join(sorted(odd))}")
         columns = []
         for name in hints:
             if name in made:
@@ -171,7 +171,7 @@ def _object(kind: Any, made: Mapping[str, Any] = MappingProxyType({})) -> FieldR
                 present = iter(column)
                 column = [next(present) if name in value else default(added[name]) for value in values]
             columns.append(column)
-        if issubclass(kind, tuple):  # the records that come by the million
+        if issubclass(kind, tuple):  # kinds with millions of values
             return [*map(kind, *columns)]
         return [kind(**dict(zip(hints, row, strict=True))) for row in zip(*columns, strict=True)]
 
@@ -179,7 +179,7 @@ def _object(kind: Any, made: Mapping[str, Any] = MappingProxyType({})) -> FieldR
 
 
 def default(of: "dataclasses.Field[Any]") -> Any:
-    """Return the default of a dataclass's field."""
+    """Return the default value of a field of a dataclass."""
     return of.default if of.default_factory is dataclasses.MISSING else of.default_factory()
 
 
@@ -209,26 +209,26 @@ def _table(row: Any) -> FieldReader:
         if not values:
             return []
         if set(map(type, values)) != {list} or set(map(len, values)) != {len(columns)}:
-            raise Unreadable(f"{where} has a row that is not of {len(columns)} columns")
+            raise Unreadable(f"{where} has a row without exactly {len(columns)} columns")
         cells = list(zip(*values, strict=True))
         for (name, allowed), column in zip(columns, cells, strict=True):
             if not set(map(type, column)) <= allowed:
-                raise Unreadable(f"{where} has a {name} of the wrong type")
+                raise Unreadable(f"{where} has a row whose column {name} has the wrong type")
         for index in texts:
             if 2 * len(same := dict(zip(cells[index], cells[index], strict=True))) <= len(values):
-                cells[index] = tuple(map(same.__getitem__, cells[index]))  # one object for all that are equal
+                cells[index] = tuple(map(same.__getitem__, cells[index]))  # one object for equal texts
         for index, word_by_text in words.items():
             if strange := set(cells[index]) - word_by_text.keys():
-                raise Unreadable(f"{where}: there is no {columns[index][0]} {min(strange)!r}")
+                raise Unreadable(f"{where}: {min(strange)!r} is not a valid {columns[index][0]}")
             cells[index] = tuple(map(word_by_text.__getitem__, cells[index]))
         return [*map(row._make, zip(*cells, strict=True))]
 
     return read
 
 
-def _all(kind: type, values: list[Any], where: str) -> None:
+def _require_all(kind: type, values: list[Any], where: str) -> None:
     if set(map(type, values)) - {kind}:
-        raise Unreadable(f"{where} is no {'object' if kind is dict else 'array'}")
+        raise Unreadable(f"{where} is not an {'object' if kind is dict else 'array'}")
 
 
 def _types(hint: Any) -> frozenset[type]:

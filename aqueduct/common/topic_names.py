@@ -1,4 +1,4 @@
-"""Names of topics and partitions: which are legal, and those that differ at the other end of a flow."""
+"""Names of topics: their syntax, their patterns, and renames between a source and a target."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from aqueduct.errors import Refused
 
-# org.apache.kafka.common.internals.Topic, without its "." and "..".
+# org.apache.kafka.common.internals.Topic, which also excludes "." and "..".
 LEGAL_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
 
-# Topics that brokers keep for themselves: their records mean nothing in another cluster.
+# Kafka's internal topics: their records have no meaning in another cluster.
 OWN_TOPICS = frozenset(
     {
         "__consumer_offsets",
@@ -19,7 +19,7 @@ OWN_TOPICS = frozenset(
         "__remote_log_metadata",
     }
 )
-INTERNAL = "__"  # how they begin, and those of some applications
+INTERNAL = "__"  # the prefix of internal topics, also of some applications
 
 
 class TopicPartition(NamedTuple):
@@ -33,9 +33,9 @@ class TopicPartition(NamedTuple):
 
 
 def matches(pattern: re.Pattern[str], name: str) -> bool:
-    """Return whether the whole name matches, and isn't Kafka's own.
+    """Return whether a pattern matches the whole name, and the name is not an internal topic of Kafka.
 
-    One that begins with `__` takes a pattern in which `__` is written: `.*` doesn't match it.
+    A name that begins with `__` matches only a pattern that contains `__`: `.*` does not match it.
     """
     if name in OWN_TOPICS or (name.startswith(INTERNAL) and INTERNAL not in pattern.pattern):
         return False
@@ -43,7 +43,7 @@ def matches(pattern: re.Pattern[str], name: str) -> bool:
 
 
 def alternatives(pattern: str) -> list[str]:
-    """Split a regular expression at the bars of its top level; one with flags for all of it stays whole."""
+    """Split a regular expression at its top-level `|`. An expression with leading flags is not split."""
     if re.match(r"\(\?[aiLmsux]+\)", pattern):
         return [pattern]
     parts, depth, start = [], 0, 0
@@ -58,9 +58,9 @@ def alternatives(pattern: str) -> list[str]:
 
 
 def _structure(pattern: str) -> Iterator[tuple[int, str]]:
-    """Yield the parentheses and bars of a regular expression that are not escaped or in a class."""
+    """Yield the index and character of each `(`, `)` and `|` that is neither escaped nor in a class."""
     index = 0
-    first_of_class: int | None = None  # where a bracket would be a letter
+    first_of_class: int | None = None  # where `]` does not end the class
     while index < len(pattern):
         character = pattern[index]
         if character == "\\":
@@ -76,10 +76,10 @@ def _structure(pattern: str) -> Iterator[tuple[int, str]]:
 
 
 def pattern_parts(pattern: str) -> dict[str, re.Pattern[str]]:
-    """Return the alternatives of a regular expression as they are written, with an expression for each.
+    """Return a compiled expression for each alternative of a regular expression, by the alternative's text.
 
-    The alternatives may be in one group behind look-aheads, as in the patterns of flows: then each expression
-    has the look-aheads. An expression whose alternatives do not compile alone is its only part.
+    If the alternatives are in one group after look-aheads, as in patterns of flows, each expression contains
+    the look-aheads. If an alternative does not compile alone, the whole expression is the only part.
     """
     prefix, alternatives_ = "", alternatives(pattern)
     if len(alternatives_) == 1 and (group := _last_group(pattern)):
@@ -92,8 +92,8 @@ def pattern_parts(pattern: str) -> dict[str, re.Pattern[str]]:
 
 
 def _last_group(pattern: str) -> tuple[str, str] | None:
-    """Return look-aheads, and the content of the group behind them; None if the pattern is anything else."""
-    groups: list[tuple[int, int]] = []  # of the top level: their first character and the one after the last
+    """Return the look-aheads and the content of the group after them; None for a pattern of another form."""
+    groups: list[tuple[int, int]] = []  # top-level groups, from the first character to after the last one
     depth, start, stop = 0, 0, 0
     for index, character in _structure(pattern):
         if character == "|":
@@ -119,10 +119,10 @@ def _last_group(pattern: str) -> tuple[str, str] | None:
 
 
 def unmatched_parts(pattern: str, names: Collection[str]) -> list[str]:
-    """Return the alternatives of a regular expression that match none of these whole names."""
+    """Return the alternatives of a regular expression that match none of the names completely."""
     unmatched = []
     for part, expression in pattern_parts(pattern).items():
-        literal = re.sub(r"\\(.)", r"\1", part)  # most parts are names: thousands of them need no search
+        literal = re.sub(r"\\(.)", r"\1", part)  # most parts are plain names, which need no search
         if literal in names and expression.fullmatch(literal):
             continue
         if not any(map(expression.fullmatch, names)):
@@ -131,9 +131,9 @@ def unmatched_parts(pattern: str, names: Collection[str]) -> list[str]:
 
 
 def parse_renames(text: str, prefix: str = "") -> dict[str, str]:
-    """Parse names at the source, sorted, each with that at the target: after the colon, or prefix and name.
+    """Parse `a,b:c` to target names by source name, sorted. Without a colon, the target is prefix and name.
 
-    Refused if a name isn't one, or if two topics are one at an end.
+    Refused if a name is not valid, or if two topics have the same name at the source or at the target.
     """
     names: dict[str, str] = {}
     for pair in text.split(","):
@@ -143,12 +143,12 @@ def parse_renames(text: str, prefix: str = "") -> dict[str, str]:
             if not LEGAL_NAME.fullmatch(name):
                 raise Refused(
                     "topic-name-invalid",
-                    f"{name!r} in --topics isn't a topic name; write a,b or source:target.",
+                    f"{name!r} in --topics is not a valid topic name. Write a,b or source:target.",
                 )
         if source in names or target in names.values():
             raise Refused(
                 "topic-listed-twice",
-                f"--topics names {pair} twice, or two topics for one target; say it once.",
+                f"--topics lists {pair} twice, or two topics with the same target name. Remove one of them.",
             )
         names[source] = target
     return dict(sorted(names.items()))

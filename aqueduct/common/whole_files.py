@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and through no link."""
+"""Files that are replaced atomically, without following links."""
 
 import os
 import secrets
@@ -14,11 +14,10 @@ def write_whole(
     mode: int | None = None,
     owner: tuple[int, int] | None = None,
 ) -> None:
-    """Replace a file at once, on its disk. A link in the place of the file is replaced, too.
+    """Replace a file atomically and durably (fsync). A link with this name is replaced, not followed.
 
-    `scratch` is the name of the file until it is whole, and replaces one that a killed run has left; by
-    default it is random. Without a `mode`, the umask decides. `owner`: user and group, if they are others
-    than this process has.
+    `scratch`: the temporary name of the new file, random by default; a file of this name is replaced.
+    `mode`: by default, the umask decides. `owner`: user and group, by default those of this process.
     """
     name = scratch or _random(path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -48,7 +47,7 @@ def write_whole(
 
 
 def probe(path: Path) -> None:
-    """Make and remove the random file of `write_whole`; OSError where that may not be done."""
+    """Create and remove a temporary file as `write_whole` does; OSError if this process may not do so."""
     scratch = path.parent / _random(path)
     os.close(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     scratch.unlink()

@@ -1,36 +1,36 @@
-"""Sentences about many things: name a few, count the rest."""
+"""Formats of lists, counts, names and texts of other programs in messages."""
 
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
-COLUMNS = 120  # of a page
-NAME_COLUMNS = 56  # of a topic in a table: it may have 249 letters
+COLUMNS = 120  # width of reports
+NAME_COLUMNS = 56  # width of a topic in a table; names can have 249 characters
 DOTS = "..."
 
 
 def some(names: Iterable[object], limit: int = 5) -> str:
-    """Name `a, b, c`; beyond `limit` names: `a, b, c, d, e and 7 more`."""
+    """List names as `a, b, c`; if there are more than `limit`, as `a, b, c, d, e and 7 more`."""
     every = [str(name) for name in names]
     more = f" and {len(every) - limit:,} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + more
 
 
 def place(path: str, line: int | None = None) -> str:
-    """Name a line of a file, or the file, as seen from the working directory where it is below that."""
+    """Return `path:line`, or the path; relative to the working directory if the file is below it."""
     here, file = Path.cwd(), Path(path)
     shown = str(file.relative_to(here)) if file.is_relative_to(here) else path
     return f"{shown}:{line}" if line else shown
 
 
 def count(number: int, noun: str) -> str:
-    """Write a count: `1 partition`, `3,000 partitions`."""
+    """Format a count with its noun: `1 partition`, `3,000 partitions`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def shortened(name: str, columns: int = NAME_COLUMNS) -> str:
-    """Return the name, or as much of its beginning and end as there is room for."""
+    """Return the name; if it has more than `columns` characters, its beginning and end with dots between."""
     if len(name) <= columns:
         return name
     end = (columns - len(DOTS)) // 2
@@ -38,10 +38,10 @@ def shortened(name: str, columns: int = NAME_COLUMNS) -> str:
 
 
 def shown(name: object) -> str:
-    """Write a file's name so that it is one line and sets no terminal, whatever bytes it has.
+    """Return a name with escapes instead of control characters, for one line of a terminal.
 
-    What can't be printed is as Python writes it, `\\n` or `\\x1b`; bytes that are not UTF-8, too; a
-    backslash is two.
+    Characters that are not printable, and bytes that are not UTF-8, become Python's escapes, such as `\\n` or
+    `\\x1b`. A backslash becomes two.
     """
     return "".join(
         letter if letter.isprintable() and letter != "\\" else _escaped(letter) for letter in str(name)
@@ -49,7 +49,7 @@ def shown(name: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Write text that another host sent so that it sets no terminal; its lines and tabs stay as they are."""
+    """Return the text of another host with escapes instead of control characters, except lines and tabs."""
     text = text.replace("\r\n", "\n")
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
@@ -59,7 +59,7 @@ def printable(text: str) -> str:
 
 
 class PrintableStream:
-    """A text stream that writes `printable` text to another: names that others chose set no terminal."""
+    """A text stream that escapes control characters (`printable`): a name cannot control the terminal."""
 
     def __init__(self, raw: TextIO) -> None:
         self.raw = raw
@@ -76,14 +76,14 @@ class PrintableStream:
 
 
 def write_controls(text: str) -> None:
-    """Write to stderr with the control characters of a progress bar. Nothing that others wrote is in it."""
+    """Write to stderr without escapes, for progress bars. The text must contain nothing from other hosts."""
     stream = sys.stderr.raw if isinstance(sys.stderr, PrintableStream) else sys.stderr
     print(text, end="", file=stream, flush=True)
 
 
 def _escaped(letter: str) -> str:
     code = ord(letter)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte, by surrogateescape
+    if 0xDC80 <= code <= 0xDCFF:  # an invalid byte, decoded with surrogateescape
         return f"\\x{code - 0xDC00:02x}"
     if code < 0x80:
         return letter.encode("unicode_escape").decode()

@@ -1,5 +1,5 @@
-"""An inventory as a whole: its sites and flows (`model`), their rights (`acls`), its errors (`check`).
+"""The inventory of an estate: sites and flows (`model`), their ACLs (`acls`), and its check (`check`).
 
-Pure: no Ansible, no files, no sockets. The plugins filter/estate.py and action/inventory_check.py are thin
-around it.
+The package uses neither Ansible nor sockets. The plugins filter/estate.py and action/inventory_check.py call
+it.
 """

@@ -1,13 +1,13 @@
-"""The rights of flows, links, backups, landings, registries, connectors and monitoring.
+"""ACLs of flows, links, backups, landings, schema registries, connectors and monitoring.
 
-They are entries of `kafka_acls`. All else is denied.
+They are entries of `kafka_acls`. All other operations are denied.
 
-Derived from Kafka 4.3.1: names from connect-mirror and connect-runtime, transactions from KIP-618,
-synchronised groups from KIP-545, and what brokers ask for each request: CreateTopics create, CreatePartitions
-alter, IncrementalAlterConfigs alter_configs of the topic; ListGroups shows the groups that one may describe,
-OffsetFetch describe, OffsetCommit read of the group and of the topic; FindCoordinator describe and
-InitProducerId write of the transactional id; DescribeAcls describe and DescribeClientQuotas describe_configs
-of the cluster, which nothing else needs.
+The sources are Kafka 4.3.1 (names in connect-mirror and connect-runtime), KIP-618 (transactions), KIP-545
+(synchronised groups), and the operations that brokers require for each request. Of a topic: CreateTopics
+needs create, CreatePartitions alter, IncrementalAlterConfigs alter_configs. Of a group: ListGroups shows the
+groups that the client may describe, OffsetFetch needs describe, OffsetCommit needs read of the group and of
+the topic. Of a transactional id: FindCoordinator needs describe, InitProducerId write. Of the cluster:
+DescribeAcls needs describe, DescribeClientQuotas describe_configs; no other request needs these two.
 """
 
 import re
@@ -30,11 +30,11 @@ from aqueduct.snapshots.backup.selection import POSITION_GROUP
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredAcl:
-    """One allowance; fields and values are those of `kafka_acls`."""
+    """An ACL that allows operations; fields and values are those of `kafka_acls`."""
 
     principal: str
     resource: str  # topic, group, transactional_id, cluster
-    name: str  # `*` with literal: every one
+    name: str  # `*` with literal: all names
     pattern: str  # literal, prefixed
     operations: tuple[str, ...]
 
@@ -60,24 +60,24 @@ SERVICES = (
     "schema_registry",
     "monitoring",
 )
-# Whose rights nothing in the inventory needs: a restore grants them to its tasks, and revokes them.
+# Services whose ACLs exist only during a run: a restore creates them for its tasks, and deletes them.
 FOR_A_RUN = ("restore",)
-LAND_PREFIX = "aqueduct-land-"  # of its groups
+LAND_PREFIX = "aqueduct-land-"  # of the consumer groups of landings
 
 
 def managed_principals(revoked: Iterable[str] = ()) -> str:
-    """Return a regular expression of principals: those of services, and who is revoked.
+    """Return a regular expression for the principals whose ACLs Aqueduct manages: services and revoked ones.
 
-    Their rights go when nothing in the inventory needs them any more; so do those that a killed restore left.
+    Their ACLs are deleted if the inventory no longer needs them, also those of a killed restore.
     """
     services = "|".join(principal(service, "") for service in (*SERVICES, *FOR_A_RUN))
     return "|".join([f"^({services})", *(f"^{re.escape(name)}$" for name in revoked)])
 
 
 def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[DeclaredAcl, ...]:
-    """Return the ACLs that an estate's flows need at one site: for mirrors, and for each target's reconcile.
+    """Return the ACLs that flows need at one site: for mirrors, and for the reconcile of each target.
 
-    Entries are sorted, and each principal and resource has one.
+    The ACLs are sorted, with one entry for each principal and resource.
     """
     acls: list[DeclaredAcl] = []
     for flow in flows:
@@ -87,7 +87,7 @@ def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[DeclaredAcl, ...]:
 
 
 def link_acls(site: str, arriving: tuple[Link, ...], leaving: Iterable[Link]) -> tuple[DeclaredAcl, ...]:
-    """Return the ACLs that links need at one site: their ends, and the dedup of what arrives."""
+    """Return the ACLs that links need at one site: for their ends, and for dedup."""
     acls: list[DeclaredAcl] = []
     for link in leaving:
         sender = principal("diode_upstream", site)
@@ -115,7 +115,7 @@ def link_acls(site: str, arriving: tuple[Link, ...], leaving: Iterable[Link]) ->
 
 
 def _dedup(site: str, source: str) -> str:
-    """Return the principal of one source's dedup: another's clean and gap topics are nothing to it."""
+    """Return the principal of dedup for one source, without rights for topics of other sources."""
     return principal("dedup", f"{site}.{source}")
 
 
@@ -137,8 +137,10 @@ def _merged(acls: Iterable[DeclaredAcl]) -> tuple[DeclaredAcl, ...]:
 
 
 def backup_acls(site: str) -> tuple[DeclaredAcl, ...]:
-    """Return the ACLs of the backup of a site's cluster: to read all of it, and to commit offsets of its own
-    group, by which Kafka's tools tell how far it has come."""
+    """Return the ACLs of the backup of a site's cluster.
+
+    It reads all topics, and commits offsets of its own group, with which Kafka's tools show its progress.
+    """
     backup = principal("backup", site)
     return (
         *_allow(backup, "cluster", [Resource("kafka-cluster", "literal")], "describe describe_configs"),
@@ -149,7 +151,7 @@ def backup_acls(site: str) -> tuple[DeclaredAcl, ...]:
 
 
 def drill_acls(sites: Iterable[str]) -> tuple[DeclaredAcl, ...]:
-    """Return the ACLs, at the site whose backup is drilled, of the drill hosts of these sites: to read."""
+    """Return the ACLs at a site for the drills of these sites, which read topics to compare them."""
     return tuple(
         acl
         for site in sorted(set(sites))
@@ -158,7 +160,7 @@ def drill_acls(sites: Iterable[str]) -> tuple[DeclaredAcl, ...]:
 
 
 def land_acls(site: str, topics: Iterable[str]) -> tuple[DeclaredAcl, ...]:
-    """Return the ACLs of a site's landings: to read their topics, and to commit how far they are."""
+    """Return the ACLs of a site's landings, which read their topics and commit offsets."""
     land = principal("land", site)
     return (
         *_allow(land, "group", [Resource(LAND_PREFIX, "prefixed")], "describe read"),
@@ -167,7 +169,7 @@ def land_acls(site: str, topics: Iterable[str]) -> tuple[DeclaredAcl, ...]:
 
 
 def schema_registry_acls(site: str) -> tuple[DeclaredAcl, ...]:
-    """Return the ACLs of a site's schema registry: for its own topics and groups, and no others."""
+    """Return the ACLs of a site's schema registry, for its own topics and groups only."""
     registry, own = principal("schema_registry", site), [Resource(own_prefix(site), "prefixed")]
     return (
         *_allow(registry, "group", own, "describe read"),
@@ -176,7 +178,7 @@ def schema_registry_acls(site: str) -> tuple[DeclaredAcl, ...]:
 
 
 def monitoring_acls(sites: Iterable[str]) -> tuple[DeclaredAcl, ...]:
-    """Return the ACLs, at each site, of those who may read all metrics: to describe cluster and topics."""
+    """Return the ACLs of the monitoring of these sites, which describes the cluster and its topics."""
     return tuple(
         acl
         for site in sorted(set(sites))
@@ -195,7 +197,7 @@ def connect_acls(site: str, connectors: Iterable[DeclaredConnector]) -> tuple[De
     acls = [
         *_allow(connect, "group", [Resource(group, "literal")], "describe read"),
         *_allow(connect, "topic", own, "describe describe_configs read write"),
-        # KIP-618: one producer for the configuration, and one for each task of a source.
+        # KIP-618: one producer for the configuration, and one for each task of a source connector.
         *_allow(
             connect, "transactional_id", [Resource(f"connect-cluster-{group}", "literal")], "describe write"
         ),
@@ -211,14 +213,14 @@ def connect_acls(site: str, connectors: Iterable[DeclaredConnector]) -> tuple[De
             acls += _allow(connect, "group", [Resource(connector.group, "literal")], "describe read")
         if connector.dead_letters:
             letters = [Resource(connector.dead_letters, "literal")]
-            acls += _allow(connect, "topic", letters, "describe read write")  # status.yml counts them
+            acls += _allow(connect, "topic", letters, "describe read write")  # status.yml counts the records
             acls += _allow(connect, "topic", [Resource(REPLAYED, "literal")], "describe read")
             acls += _replay_acls(site, connector)
     return _merged(acls)
 
 
 def _replay_acls(site: str, sink: DeclaredConnector) -> list[DeclaredAcl]:
-    """Return the ACLs by which a sink's dead-letter records are sent back (playbooks/dlq_replay.yml)."""
+    """Return the ACLs for the replay of a sink's dead-letter records (playbooks/dlq_replay.yml)."""
     replay, letters = principal("dlq_replay", site), sink.dead_letters
     return [
         *_allow(replay, "topic", [Resource(letters, "literal")], "describe read"),
@@ -231,7 +233,7 @@ def _replay_acls(site: str, sink: DeclaredConnector) -> list[DeclaredAcl]:
 
 
 def source_acls(flow: Flow) -> list[DeclaredAcl]:
-    """Return a flow's rights at its source: to read and describe. The mirror's own topics are elsewhere."""
+    """Return the ACLs of a flow at its source, which only read. Its internal topics are at the target."""
     mirror, topics = principal("mirror_maker", flow.target), resources(flow.topics)
     if flow.engine == "classic":
         return [
@@ -248,31 +250,31 @@ def source_acls(flow: Flow) -> list[DeclaredAcl]:
 
 def target_acls(flow: Flow) -> list[DeclaredAcl]:
     mirror, topics = principal("mirror_maker", flow.target), written(flow)
-    if flow.engine == "classic":  # it makes no topics
+    if flow.engine == "classic":  # it creates no topics
         return [
-            # The bindings of its positions are offsets of a group, for which the topic is read, too.
+            # The bindings of its positions are committed offsets, which need read of the topic.
             *_allow(mirror, "topic", topics, "describe read write"),
             *_allow(mirror, "group", [Resource(bindings_group(flow.group), "literal")], "describe read"),
             *_allow(principal("reconcile", flow.target), "topic", topics, "describe read"),
         ]
     shared = [
         *_allow(mirror, "topic", topics, "alter alter_configs create describe describe_configs write"),
-        # Offsets of synchronised groups are looked up and committed, for which the topic is read, too.
+        # Offsets of synchronised groups are fetched and committed, which needs read of the topic.
         *_allow(mirror, "group", resources(flow.groups), "describe read"),
         *_allow(mirror, "topic", topics if flow.groups else [], "read"),
         *_allow(principal("reconcile", flow.target), "topic", topics, "describe read"),
     ]
-    # The state of both engines: playbooks/switch_mirror.yml moves positions from one to the other, and each
-    # finds out at its start whether the other one has the flow.
+    # Both engines need the internal topics of both: playbooks/switch_mirror.yml moves positions between them,
+    # and each engine checks at its start whether the other one runs the flow.
     own = [Resource(name, "literal") for name in state_topics(flow.name)]
     tasks = Resource(f"{CLIENT}-{flow.name}-", "prefixed")
-    connect = f"{flow.name}-mm2"  # the Connect group of this flow's MirrorMaker
+    connect = f"{flow.name}-mm2"  # the group of the MirrorMaker workers of this flow
     leader = Resource(f"connect-cluster-{connect}", "literal")
     connect_tasks = Resource(f"{connect}-", "prefixed")
     return [
         *shared,
         *_allow(mirror, "topic", own, "create describe describe_configs read write"),
-        # Hosts share the flow as members of this group.
+        # The hosts of the flow are members of this group.
         *_allow(mirror, "group", [Resource(group_of(flow.name), "literal")], "describe read"),
         *_allow(mirror, "transactional_id", [tasks], "describe write"),
         *_allow(mirror, "topic", mirror_topics(flow), "create describe describe_configs read write"),
@@ -306,7 +308,7 @@ def written(flow: Flow) -> list[Resource]:
 
 
 def mirror_topics(flow: Flow) -> list[Resource]:
-    """Return MirrorMaker's own topics; all are at the target (offset-syncs.topic.location)."""
+    """Return MirrorMaker's internal topics, all of them at the target (offset-syncs.topic.location)."""
     names = (
         f"mm2-configs.{flow.name}.internal",
         f"mm2-offsets.{flow.name}.internal",
@@ -319,17 +321,17 @@ def mirror_topics(flow: Flow) -> list[Resource]:
 
 
 def resources(patterns: Iterable[str]) -> list[Resource]:
-    """Return the narrowest resources that cover every name which one of the patterns matches."""
+    """Return the narrowest resources that cover all names that the patterns match."""
     covering = {resource(pattern) for pattern in patterns}
     return [EVERY] if EVERY in covering else sorted(covering)
 
 
-# Characters that stand for themselves, up to one that is repeated or optional.
+# Characters at the beginning that match only themselves, without quantifiers.
 _LITERALS = re.compile(r"(?:(?:[a-zA-Z0-9_-]|\\[^a-zA-Z0-9])(?![*+?{]))*")
 
 
 def resource(pattern: str) -> Resource:
-    """Return a resource that covers every name that a pattern matches; a legal name stands for itself."""
+    """Return a resource that covers all names that a pattern matches. A legal name matches only itself."""
     if LEGAL_NAME.fullmatch(pattern):
         return Resource(pattern, "literal")
     literals = "" if "|" in pattern else _LITERALS.match(pattern)[0]  # type: ignore[index]  # always matches

@@ -1,4 +1,4 @@
-"""The bundles of missing offsets that a site sends again, and the links over which it sends them."""
+"""Bundles, which list missing offsets that a site must resend, and the links that resend them."""
 
 import re
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ from aqueduct.link.ledger.bundle import MissingOffsets
 
 @dataclass(frozen=True, kw_only=True)
 class SiteBundle:
-    """A bundle on the control node: what is missing at a site to which links lead."""
+    """A bundle on the control node, for one target of a site's links."""
 
     target: str
     path: str
     exists: bool
     hosts: tuple[str, ...]  # the sending ends of all links to the target
-    links: tuple[Link, ...] = ()  # that send offsets of it
-    uncovered: tuple[str, ...] = ()  # partitions of it that no link sends
+    links: tuple[Link, ...] = ()  # that resend offsets of the bundle
+    uncovered: tuple[str, ...] = ()  # partitions of the bundle that no link sends
 
 
 def read_bundles(groups: Groups, hostvars: HostVars, site: str, folder: str) -> tuple[SiteBundle, ...]:
@@ -87,7 +87,9 @@ class _Coverage:
             self._pattern = re.compile(pattern)
         except re.error as error:
             raise Refused(
-                "pattern-invalid", f"The topics {pattern} of link {link.name} do not compile: {error}."
+                "pattern-invalid",
+                f"The topics pattern {pattern} of link {link.name} is not a valid regular expression: "
+                f"{error}. Correct the pattern.",
             ) from None
         self._start = _number(settings, "partitionStartValue", "partition-start-value")
         self._many = _number(settings, "partitionStopValue", "partition-stop-value")

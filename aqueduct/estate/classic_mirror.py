@@ -1,8 +1,9 @@
-"""A flow's classic MirrorMaker (`kafka.tools.MirrorMaker` of Kafka 3.9.2), and settings that lose nothing.
+"""Settings for a flow's classic mirror (`kafka.tools.MirrorMaker` of Kafka 3.9.2) that lose no records.
 
-It commits offsets once all that was sent before is acknowledged, and ends without a commit where a send fails
-for good or for long; its service starts it again. So what was not committed is sent again: at least once. It
-sets its consumers' `client.id` itself (`<group>-<thread>`); hosts are told apart by the producer's.
+It commits offsets after all records before them are acknowledged. If it cannot send a record, it ends without
+a commit, and its service starts it again. Records that were not committed are then sent again: delivery is at
+least once. It sets the `client.id` of its consumers itself (`<group>-<thread>`), so only the `client.id` of
+the producer identifies the host.
 """
 
 import json
@@ -13,24 +14,24 @@ from aqueduct.estate.model import Flow
 
 MAIN = "kafka.tools.MirrorMaker"
 HANDLER = "SamePartition"  # roles/mirror_maker/files
-# Milliseconds without progress after which a process ends, to be started again: those after which its group
-# gives the partitions to others anyway. Without an end, a batch with a record that is too large for its topic
-# is split and sent again for ever.
+# Milliseconds without progress after which the process ends and is started again. After the same time, its
+# group assigns the partitions to other members. Without a limit, a batch with a record that is too large for
+# its topic would be split and sent again for ever.
 PATIENCE = 300_000
 
-# The kernel sizes the buffers. A fixed one, such as the 64 KiB of Kafka's consumers, limits a long line to
-# one window per round trip. Tuning may set others.
+# -1: the kernel sizes the buffers. A fixed buffer, such as the 64 KiB of Kafka's consumers, limits a line
+# with a long round-trip time to one buffer per round trip. `tuning` can set other sizes.
 BUFFERS = {"receive.buffer.bytes": "-1", "send.buffer.bytes": "-1"}
 
-# What keeps records safe; no tuning is above it.
+# Settings that prevent lost records. `tuning` cannot change them.
 CONSUMER = {
-    # A topic that is new begins at its start, and so does what the source has cut: `start` is for the flow's
-    # beginning, and is done once. `latest` here would skip records unintentionally.
+    # New topics, and partitions whose next offset was deleted, are read from their start. The option `start`
+    # of a flow applies only once, before its first run; `latest` here would skip records later.
     "auto.offset.reset": "earliest",
     "enable.auto.commit": "false",
     "allow.auto.create.topics": "false",
     "exclude.internal.topics": "true",
-    # A host that comes or goes takes or leaves its share, and the others go on (KIP-429).
+    # When a host joins or leaves, only its partitions move, and the other hosts continue (KIP-429).
     "partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
     "session.timeout.ms": "10000",
     "heartbeat.interval.ms": "3000",
@@ -38,7 +39,7 @@ CONSUMER = {
 }
 PRODUCER = {
     "acks": "all",
-    # Keeps the order with several requests in flight, as the tool's own default does with one.
+    # Keeps the order with several requests in flight. The tool's default keeps it with only one.
     "enable.idempotence": "true",
     "max.in.flight.requests.per.connection": "5",
     "retries": str(2**31 - 1),
@@ -50,7 +51,7 @@ PRODUCER = {
 def consumer(
     flow: Flow, servers: str, access: Mapping[str, Any], tuning: Mapping[str, Any], refresh_seconds: int
 ) -> dict[str, Any]:
-    """Return the properties of its consumers. `access`: by which the source is reached."""
+    """Return the properties of the consumers. `access`: client properties for the source."""
     return {
         **BUFFERS,
         **tuning,
@@ -66,13 +67,13 @@ def consumer(
 def producer(
     flow: Flow, servers: str, access: Mapping[str, Any], tuning: Mapping[str, Any], host: str
 ) -> dict[str, Any]:
-    """Return the properties of its producer on one host. `access`: by which the target is reached."""
+    """Return the properties of the producer on one host. `access`: client properties for the target."""
     name = f"{flow.group}-{host}"
     return {**BUFFERS, **tuning, **access, **PRODUCER, "bootstrap.servers": servers, "client.id": name}
 
 
 def arguments(flow: Flow, folder: str, commit_seconds: int) -> list[str]:
-    """Return what MirrorMaker is called with; its files are in the folder."""
+    """Return the main class and the arguments of MirrorMaker. `folder`: contains its property files."""
     options = {
         "consumer.config": f"{folder}/consumer.cfg",
         "producer.config": f"{folder}/producer.cfg",
@@ -87,5 +88,5 @@ def arguments(flow: Flow, folder: str, commit_seconds: int) -> list[str]:
 
 
 def argument_file(arguments: Iterable[str]) -> str:
-    """Return the text of a file that `java @FILE` reads: quoted arguments, one a line (JEP 293)."""
+    """Return the text of a file for `java @FILE`: one quoted argument a line."""
     return "".join(f"{json.dumps(argument, ensure_ascii=False)}\n" for argument in arguments)

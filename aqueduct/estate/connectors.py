@@ -1,7 +1,7 @@
-"""The connectors of a site, declared where they run (`connect_connectors`).
+"""The connectors of a site, declared in `connect_connectors` of the hosts that run them.
 
-What Connect, its topics and its rights need of them is worked out here, from the inventory alone. Names and
-defaults are those of Kafka 4.3.1's connect-runtime (ConnectorConfig, SinkConnectorConfig, DistributedConfig).
+Configurations, topics and names for ACLs are derived only from the inventory. Names and defaults are those of
+connect-runtime of Kafka 4.3.1 (ConnectorConfig, SinkConnectorConfig, DistributedConfig).
 """
 
 import re
@@ -14,7 +14,7 @@ from aqueduct.connect.connectors import text
 from aqueduct.estate.model import Groups, HostVars, members, texts
 
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
-# A dead-letter record has what went wrong in its headers, with a stack trace.
+# A dead-letter record also has headers with the error and its stack trace.
 LARGEST_LETTER_BYTES = 10 << 20
 
 
@@ -23,14 +23,14 @@ class DeclaredConnector:
     """An item of `connect_connectors`."""
 
     name: str
-    config: Mapping[str, str]  # as declared, without what is null there
+    config: Mapping[str, str]  # as declared, without keys whose value is null
     writes: tuple[str, ...] = ()  # topics of a source: Java's regular expressions for whole names
     state: str = "running"  # or paused, stopped, absent
-    left_out: frozenset[str] = frozenset()  # keys that are null: not even our default is wanted
+    left_out: frozenset[str] = frozenset()  # keys whose value is null: Aqueduct's default is not used either
 
     @property
     def is_sink(self) -> bool:
-        """Tell a sink as Connect does, by its topics; a source may have some, too (MirrorMaker)."""
+        """Whether it is a sink: it has topics and no `writes`. A source may have `topics`, too."""
         return not self.writes and ("topics" in self.config or "topics.regex" in self.config)
 
     @property
@@ -43,19 +43,19 @@ class DeclaredConnector:
 
     @property
     def group(self) -> str:
-        """Return the group that a sink's positions are committed as."""
+        """Return the consumer group of a sink."""
         return self.config.get("consumer.override.group.id", f"connect-{self.name}")
 
     @property
     def dead_letters(self) -> str:
-        """The dead-letter topic of a sink; empty where it has none."""
+        """The dead-letter topic of a sink; empty if it has none."""
         unwanted = self.left_out & {"errors.tolerance", DEAD_LETTERS}
         if not self.is_sink or unwanted or self.config.get("errors.tolerance") == "none":
             return ""
         return self.config.get(DEAD_LETTERS, f"{self.name}-dlq")
 
     def full_config(self, replication_factor: int) -> dict[str, str]:
-        """Return the configuration that Connect gets, with a dead-letter topic unless it was declared."""
+        """Return the configuration for Connect, with defaults for a dead-letter topic."""
         defaults = {}
         if self.dead_letters:
             defaults = {
@@ -90,12 +90,12 @@ def read_connectors(groups: Groups, hostvars: HostVars, site: str) -> tuple[Decl
 
 
 def worker_group(site: str) -> str:
-    """Return the workers' group. A sink's begins with `connect-`, so no connector can collide."""
+    """Return the group of the workers. Groups of sinks begin with `connect-`, so names cannot collide."""
     return f"aqueduct-connect-{site}"
 
 
 def internal_topics(site: str) -> dict[str, str]:
-    """Return Connect's own topics, by the worker's property that names each."""
+    """Return the names of Connect's internal topics by the worker property that sets each name."""
     kinds = {"config": "configs", "offset": "offsets", "status": "status"}
     return {f"{kind}.storage.topic": f"{worker_group(site)}-{name}" for kind, name in kinds.items()}
 
@@ -103,10 +103,10 @@ def internal_topics(site: str) -> dict[str, str]:
 def topics(
     site: str, connectors: Iterable[DeclaredConnector], *, letters_mebibytes: int, declared: Iterable[str]
 ) -> list[dict[str, Any]]:
-    """Return Connect's own topics and the dead-letter topics, as entries of `kafka_topics`.
+    """Return Connect's internal topics and the dead-letter topics, as entries of `kafka_topics`.
 
-    `letters_mebibytes`: how many a dead-letter topic keeps. `declared`: names of topics that the site
-    declares itself.
+    `letters_mebibytes`: retention of a dead-letter topic. `declared`: topics that the site declares itself;
+    they are not returned.
     """
     partitions = {"config.storage.topic": 1, "offset.storage.topic": 25, "status.storage.topic": 5}
     own = [
@@ -115,7 +115,8 @@ def topics(
     ]
     connectors, declared = tuple(connectors), frozenset(declared)
     letters = {connector.dead_letters for connector in connectors} - {"", *declared}
-    # By size alone: a letter has the time of its record, by which an old record's would be gone in minutes.
+    # Retention by size only: a dead-letter record has the timestamp of its original record, so retention by
+    # time could delete it at once.
     config = {
         "cleanup.policy": "delete",
         "retention.ms": "-1",
@@ -123,7 +124,7 @@ def topics(
         "max.message.bytes": str(LARGEST_LETTER_BYTES),
     }
     own += [{"name": name, "partitions": 1, "config": config} for name in sorted(letters)]
-    # What was sent back: who sends it back may create no topic.
+    # The ledger of replayed records. The principal of the replay has no right to create topics.
     if any(connector.dead_letters for connector in connectors) and replay_ledger.TOPIC not in declared:
         own.append({"name": replay_ledger.TOPIC, "partitions": 1, "config": dict(replay_ledger.CONFIG)})
     return own
@@ -133,5 +134,5 @@ _REFERENCE = re.compile(r"\$\{(\w+):(?:([^}:]*):)?([^}]*)\}")
 
 
 def references(value: str, file: str) -> list[str]:
-    """Return the keys of a properties file that a setting refers to, as FileConfigProvider reads it."""
+    """Return the keys of a properties file to which a setting refers (Kafka's FileConfigProvider)."""
     return [key for provider, path, key in _REFERENCE.findall(value) if (provider, path) == ("file", file)]

@@ -1,6 +1,6 @@
-"""The findings of several hosts as one list: those of doctors, and of comparisons of both ends of flows.
+"""Findings of several hosts as one list: of `aqueduct doctor`, and of comparisons of the ends of flows.
 
-A host without an answer is a finding, too.
+A host that did not answer is a finding, too.
 """
 
 from collections import Counter
@@ -11,18 +11,18 @@ from aqueduct.errors import ExitCode, labelled
 from aqueduct.estate.links import Link
 from aqueduct.estate.model import site_name
 
-CONNECTED = "Listener "  # begins the lines that tell who is connected
-JOURNAL_CODES = (0, 1)  # of journalctl: lines, and no lines
-COMPARED = {"reconcile": "flows", "dedup": "links"}  # what the hosts of a group compare
+CONNECTED = "Listener "  # prefix of the lines about connected clients, which are no findings
+JOURNAL_CODES = (0, 1)  # exit codes of journalctl: lines were found, or none
+COMPARED = {"reconcile": "flows", "dedup": "links"}  # the objects that hosts compare, by group
 
 
 def findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for each finding, and one for each site of which hosts gave no answer.
+    """Return a sentence for each finding, and one for each site with hosts that did not answer.
 
-    A host whose journal was not read is a finding: whether it rejects clients is unknown. A finding has the
-    names of its hosts, unless all hosts of the site that answered have it.
-    `hosts`: of each its variables `group_names`, and `__kafka_doctor` and `__kafka_refused`, the results of
-    Ansible's commands, if it was asked.
+    A host whose journal was not read is a finding, because rejected clients are unknown. A finding lists its
+    hosts, unless all hosts of the site that answered have it.
+    `hosts`: the variables of each host: `group_names`, and the results of Ansible's commands in
+    `__kafka_doctor` and `__kafka_refused`, if they ran.
     """
     answered = Counter[str]()
     hosts_by_line: dict[tuple[str, str], list[str]] = {}
@@ -53,7 +53,7 @@ def findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def nothing_found(hosts: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return what doctors without a finding asked, and what they did not."""
+    """Return the sentence for clusters without findings, with the extent of the inspection."""
     sites = ", ".join(sorted({site_name(variables["group_names"]) for variables in hosts.values()}))
     return (
         f"The clusters of {sites} have no finding: their nodes, partitions, transactions, data folders, and "
@@ -63,10 +63,10 @@ def nothing_found(hosts: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def comparison_findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a line for each difference between the ends of flows, and for hosts that did not compare.
+    """Return a line for each difference between the ends of flows, and for each host that did not compare.
 
-    `hosts`: of each its variables `group_names`, and of the groups `reconcile` and `dedup` that it is in
-    `_<group>_unequal`, lines, and `_<group>_compared`: true if all was compared.
+    `hosts`: the variables of each host: `group_names`, and for its groups `reconcile` and `dedup` the lines
+    `_<group>_unequal` and `_<group>_compared`, which is true if all was compared.
     """
     lines: list[str] = []
     for host, variables in hosts.items():
@@ -82,7 +82,7 @@ def comparison_findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def uncompared(flows: Sequence[str]) -> list[str]:
-    """Return the finding about flows that no host compares, if there are any."""
+    """Return the finding about flows that no host compares; empty without such flows."""
     if not flows:
         return []
     these = "this flow" if len(flows) == 1 else "these flows"
@@ -93,15 +93,15 @@ def uncompared(flows: Sequence[str]) -> list[str]:
 
 
 def missing_offsets(result: Mapping[str, Any]) -> str:
-    """Return a sentence about the gaps of a partition in a bundle of `aqueduct diode create`."""
+    """Return a sentence about the missing offsets of a partition in a bundle of `aqueduct diode create`."""
     ranges = ", ".join(" to ".join(map(str, gap)) for gap in result["gaps"])
     return f"{result['topic']}-{result['partition']} lacks the offsets {ranges}."
 
 
 def ill_flows(results: Iterable[Mapping[str, Any]], site: str) -> list[str]:
-    """Return lines about flows to a site whose tasks do not run.
+    """Return lines about the problems of flows to a site.
 
-    `results`: of Ansible's loop over flows, with the output of `aqueduct mirror`.
+    `results`: the results of Ansible's loop over flows, with the output of `aqueduct mirror`.
     """
     lines: list[str] = []
     for result in results:
@@ -113,9 +113,9 @@ def ill_flows(results: Iterable[Mapping[str, Any]], site: str) -> list[str]:
 
 
 def unequal_flows(results: Iterable[Mapping[str, Any]], site: str) -> list[str]:
-    """Return lines about flows to a site whose ends are not equal, or could not be compared.
+    """Return lines about flows to a site whose ends differ, or could not be compared.
 
-    `results`: of Ansible's loop over flows, with the output of `aqueduct reconcile`.
+    `results`: the results of Ansible's loop over flows, with the output of `aqueduct reconcile`.
     """
     lines: list[str] = []
     for result in results:
@@ -130,7 +130,7 @@ def unequal_flows(results: Iterable[Mapping[str, Any]], site: str) -> list[str]:
 
 
 def changed_id(host: str, logs_id: int, declared_id: int) -> str:
-    """Return a sentence about a broker whose cluster does not answer, with the id that its logs have."""
+    """Return a sentence about a broker whose cluster does not answer, with the broker id in its logs."""
     if int(logs_id) == int(declared_id):
         return (
             f"{host} has the logs of broker {logs_id}, as in the inventory. Its broker id is not the cause. "
@@ -144,7 +144,7 @@ def changed_id(host: str, logs_id: int, declared_id: int) -> str:
 
 
 def _by_reason(hosts_by_reason: Mapping[str, Sequence[str]], fact: str) -> str:
-    """Return one text about the hosts of a site; a reason that several hosts have stands once."""
+    """Return one text about the hosts of a site, in which each reason appears once."""
     return " ".join(
         f"{', '.join(names)} {fact}{reason if reason.endswith('.') else f'{reason}.'}"
         for reason, names in hosts_by_reason.items()
@@ -152,7 +152,7 @@ def _by_reason(hosts_by_reason: Mapping[str, Sequence[str]], fact: str) -> str:
 
 
 def uncompared_links(links: Iterable[Link]) -> list[str]:
-    """Return a finding for each link without a ledger, of which nothing can be compared."""
+    """Return a finding for each link without a ledger, because its ends cannot be compared."""
     return [
         labelled(
             "link-not-compared",

@@ -1,4 +1,4 @@
-"""Targets of Prometheus: the exporters of each host, as its roles declare them."""
+"""Scrape targets of Prometheus: the exporters that the roles of each host declare."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Exporter:
-    """An exporter of a host. `name`: its path below the host's port of metrics."""
+    """An exporter of a host. `name`: its path at the metrics port of the host."""
 
     role: str
     name: str
@@ -15,7 +15,7 @@ class Exporter:
 
     @property
     def job(self) -> str:
-        """Return the name of its job: that of its role. Alert rules have it."""
+        """Return the name of the Prometheus job, which depends on the role. Alert rules use it."""
         return f"aqueduct-{self.role.replace('_', '-')}"
 
 
@@ -23,12 +23,12 @@ class Exporter:
 class MonitoredHost:
     name: str
     site: str
-    address: str  # with the port of metrics
+    address: str  # with the metrics port
     exporters: tuple[Exporter, ...]
 
 
 def targets(hosts: Iterable[MonitoredHost]) -> list[dict[str, Any]]:
-    """Return the content of a file of `file_sd_configs`, in an order that stays."""
+    """Return the content of a file for `file_sd_configs`, sorted by host and exporter."""
     return [
         {
             "targets": [host.address],

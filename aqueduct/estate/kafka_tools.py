@@ -1,4 +1,4 @@
-"""Scripts that run Kafka's command-line tools: Maven Central has their classes, and not the scripts."""
+"""Scripts that run Kafka's command-line tools. Maven Central has the classes, but no scripts."""
 
 TOOLS = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
@@ -19,7 +19,7 @@ TOOLS = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
-# Where Kafka 3.9 has another class.
+# Tools with another class in Kafka 3.9.
 TOOLS_OF_KAFKA_3 = {
     "kafka-acls": "kafka.admin.AclCommand",
     "kafka-broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
@@ -35,6 +35,6 @@ exec /usr/bin/java ${{KAFKA_HEAP_OPTS:--Xmx256m}} -cp '{home}/libs/*' {tool} "$@
 
 
 def tool_scripts(version: str, home: str) -> dict[str, str]:
-    """Return the script of each tool by its file name; `home`: the folder where this version is installed."""
+    """Return the script of each tool by file name. `home`: the installation folder of this version."""
     tools = TOOLS | (TOOLS_OF_KAFKA_3 if version.startswith("3.") else {})
     return {f"{name}.sh": SCRIPT.format(home=home, tool=tool) for name, tool in tools.items()}

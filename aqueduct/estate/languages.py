@@ -1,8 +1,9 @@
-"""Sets of topic names, finite or not, that can be joined, intersected, complemented and asked for a member.
+"""Finite or infinite sets of topic names, with union, intersection, difference and a search for a member.
 
-A set is a regular language over the 65 characters that a topic's name may have. It is held as an expression,
-whose derivative by a character is the set of what may follow that character (Brzozowski, Derivatives of
-Regular Expressions, 1964). That tells exactly whether two patterns have a name in common; samples would not.
+A set is a regular language over the 65 characters of topic names. It is stored as an expression. The
+derivative of the expression by a character is the set of the possible continuations after that character
+(Brzozowski, Derivatives of Regular Expressions, 1964). With it, the check whether two patterns have a common
+name is exact.
 """
 
 import string
@@ -18,7 +19,7 @@ NodeKind = Literal["characters", "empty name", "then", "or", "and", "not", "repe
 
 
 class Language:
-    """A set of names. Make one with the functions of this module: equal expressions are then one object."""
+    """A set of names. Functions of this module create it, and return one object for equal expressions."""
 
     __slots__ = ("characters", "first", "has_empty", "kind", "parts")
 
@@ -27,7 +28,7 @@ class Language:
         self.parts = parts
         self.characters = characters
         self.has_empty: bool = _has_empty(self)
-        # Bits of the characters that a name begins with; it may be more of them, never fewer.
+        # Bits of the characters with which names begin; possibly of more characters, never of fewer.
         self.first: int = _first(self)
 
     def __contains__(self, name: str) -> bool:
@@ -54,12 +55,12 @@ class Language:
         return self if other is NOTHING else self & _make("not", (other,))
 
     def __add__(self, other: "Language") -> "Language":
-        """Return names of the one, followed by names of the other."""
+        """Return the concatenations of a name of this set and a name of the other."""
         if NOTHING in (self, other):
             return NOTHING
         if self is EMPTY_NAME or other is EMPTY_NAME:
             return other if self is EMPTY_NAME else self
-        if self.kind == "then":  # to the right, so that equal sequences are one object
+        if self.kind == "then":  # nested to the right, so that equal sequences are one object
             return self.parts[0] + (self.parts[1] + other)
         return _make("then", (self, other))
 
@@ -112,7 +113,7 @@ ANY_CHARACTER = _make("characters", (), _ALL)
 
 
 def repeat(language: Language) -> Language:
-    """Return names made of any number of names of `language`, none included."""
+    """Return the concatenations of any number of names of `language`, including the empty name."""
     if language in (NOTHING, EMPTY_NAME):
         return EMPTY_NAME
     return language if language.kind == "repeat" else _make("repeat", (language,))
@@ -122,7 +123,7 @@ EVERYTHING = repeat(ANY_CHARACTER)
 
 
 def characters(chosen: Iterable[str]) -> Language:
-    """Return the language of one of these characters, without those that no topic's name may have."""
+    """Return the names of one of these characters, without characters that topic names cannot have."""
     bits = 0
     for character in chosen:
         if character in _INDEX:
@@ -131,7 +132,7 @@ def characters(chosen: Iterable[str]) -> Language:
 
 
 def words(names: Iterable[str]) -> Language:
-    """Return the language of exactly these names: a tree by first characters, which bears ten thousand."""
+    """Return the set of exactly these names, as a tree by first characters for thousands of names."""
     by_first: dict[str, list[str]] = {}
     for name in set(names):
         by_first.setdefault(name[:1], []).append(name[1:])
@@ -143,7 +144,7 @@ def words(names: Iterable[str]) -> Language:
 
 @cache
 def after(language: Language, index: int) -> Language:
-    """Return the derivative: what may follow the character at `index` of the alphabet."""
+    """Return the derivative: the possible continuations after the character at `index` of the alphabet."""
     if not language.first >> index & 1:
         return NOTHING
     parts = language.parts
@@ -167,11 +168,11 @@ def after(language: Language, index: int) -> Language:
     return NOTHING
 
 
-MOST_STATES = 10_000  # of a set that `shortest` looks at; patterns that people write have a few dozen
+MOST_STATES = 10_000  # limit of `shortest`; usual patterns have a few dozen states
 
 
 def shortest(language: Language) -> str | None:
-    """Return a shortest name of the set, not empty; None if none is found among MOST_STATES."""
+    """Return a shortest non-empty name of the set; None if there is none within MOST_STATES."""
     seen = {language}
     frontier = [("", language)]
     while frontier and len(seen) < MOST_STATES:

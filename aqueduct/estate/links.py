@@ -1,7 +1,7 @@
-"""The one-way links of an estate, declared where they arrive (`diode_downstream_links`).
+"""The one-way links of an estate, declared at their targets (`diode_downstream_links`).
 
-A link has one sending host in its source site and one receiving host in its target site. Whatever both ends
-must agree on is worked out here, from the inventory alone: nothing is ever asked of the other side.
+A link has one sending host at its source site and one receiving host at its target site. All settings that
+must be equal at both ends are derived from the inventory, because the receiving end cannot be contacted.
 """
 
 import re
@@ -20,7 +20,7 @@ from aqueduct.estate.model import (
     texts,
 )
 
-# A raw topic's records hold whole frames: as much as a record of the source, and what frames it.
+# A record of a raw topic contains a whole frame, which is larger than its records by at most this.
 FRAME_BYTES = 1 << 20
 
 RAW, RECORD = "raw", "record"  # modes of a link
@@ -32,28 +32,26 @@ class Link:
 
     source: str
     target: str
-    number: int  # by which both ends know it
+    number: int  # identifies the link at both ends
     topics: tuple[str, ...]
     given_name: str = ""
-    mode: str = RAW  # RECORD: straight into the plain topics, without raw topic, dedup and ledger
-    upstream: str = ""  # host that sends; empty where the site has none
-    downstream: str = ""  # host that receives
-    address: str = ""  # where it is sent to: a name or an address of the receiving host
+    mode: str = RAW  # RECORD: written to topics directly, without raw topic, dedup and ledger
+    upstream: str = ""  # sending host; empty if the site has none
+    downstream: str = ""  # receiving host
+    address: str = ""  # destination: a name or an address of the receiving host
     port: int = 9777
-    mac: str = ""  # of the receiving network card, which can't be asked; empty: somebody else sees to that
-    mtu: int = 0  # 0: the network cards' own
+    mac: str = ""  # of the receiving network card, for a static ARP entry; empty: Aqueduct sets no entry
+    mtu: int = 0  # 0: the MTU of the network card
     largest_record_bytes: int = 16 << 20
-    clean_topics: Mapping[str, str] = field(
-        default_factory=dict
-    )  # what is written, by its name at the source
+    clean_topics: Mapping[str, str] = field(default_factory=dict)  # target topic by source topic
     upstream_settings: Mapping[str, Any] = field(default_factory=dict)
     downstream_settings: Mapping[str, Any] = field(default_factory=dict)
-    sent_by: str = ""  # name of the link whose sending service sends this one's datagrams, too
-    also: tuple["Link", ...] = ()  # the links whose datagrams its sending service sends, too
+    sent_by: str = ""  # the link whose sending service also sends the datagrams of this link
+    also: tuple["Link", ...] = ()  # links whose datagrams the sending service of this link also sends
 
     @property
     def name(self) -> str:
-        """Return the name that its units have; a second link from one site needs another."""
+        """Return the name in the names of its units. A second link from the same site needs another name."""
         return self.given_name or self.source
 
     @property
@@ -63,41 +61,41 @@ class Link:
 
     @property
     def raw_topic(self) -> str:
-        """Return the topic at the target that keeps what arrived."""
+        """Return the topic at the target with the frames that arrived."""
         return f"diode-raw-{self.name}"
 
     @property
     def gap_topic(self) -> str:
-        """The ledger, at the target. All links from one source share it: what one lost, another may bring."""
+        """The ledger at the target. Links from one source share it: one can deliver what another one lost."""
         return f"diode-gaps-{self.source}"
 
     @property
     def group(self) -> str:
-        """Return the group that the link's position is committed as, at the source."""
+        """Return the consumer group at the source whose committed offsets are the position of the link."""
         return f"aqueduct-diode-{self.sent_as}"
 
     @property
     def targets(self) -> str:
-        """Return the option of its sending service: where it sends to, and each link's number there."""
+        """Return the option of its sending service: address, port and link number of each destination."""
         return ",".join(f"{_host(link.address)}:{link.port}={link.number}" for link in (self, *self.also))
 
     @property
     def topics_pattern(self) -> str:
-        """Return one regular expression for whole names that cross, see names.matches.
+        """Return one regular expression for the whole names of transferred topics (topic_names.matches).
 
-        A legal name stands for itself alone.
+        A legal name matches only itself.
         """
         return "|".join(map(_pattern, self.topics))
 
     def may_carry(self, topics: Collection[str]) -> bool:
-        """Return whether one of these topics may cross by its sending service."""
+        """Return whether its sending service may transfer one of these topics."""
         return any(
             re.fullmatch(link.topics_pattern, topic) for link in (self, *self.also) for topic in topics
         )
 
     @classmethod
     def of(cls, groups: Groups, target: str, declared: Mapping[str, Any]) -> "Link":
-        """Make a link from an item of `diode_downstream_links`."""
+        """Create a link from an item of `diode_downstream_links`."""
         source = declared["source"]
         downstream = declared.get("downstream") or _first(groups, target, "diode_downstream")
         return cls(
@@ -137,7 +135,7 @@ def _first(groups: Groups, site: str, service: str) -> str:
 
 
 def read_links(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link, ...]:
-    """Return the links that arrive at a site; they are the same on all of its diode_downstream hosts."""
+    """Return the links that arrive at a site. All its diode_downstream hosts declare the same links."""
     for host in members(groups, site, "diode_downstream")[:1]:
         declared = hostvars[host].get("diode_downstream_links") or ()
         return tuple(Link.of(groups, site, declaration) for declaration in declared)
@@ -145,7 +143,7 @@ def read_links(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link, ...
 
 
 def read_uncompared_links(groups: Groups, hostvars: HostVars, hosts: Iterable[str]) -> tuple[Link, ...]:
-    """Return the links without a ledger to the sites of these hosts, but those that the site accepts."""
+    """Return the links without a ledger to the sites of these hosts, except those that a site accepts."""
     compared = set(hosts)
     uncompared: list[Link] = []
     for site in site_names(groups):
@@ -159,12 +157,12 @@ def read_uncompared_links(groups: Groups, hostvars: HostVars, hosts: Iterable[st
 
 
 def kept_raw(links: Iterable[Link]) -> list[Link]:
-    """Return the links whose frames are kept for dedup."""
+    """Return the links with a raw topic, whose frames dedup reads."""
     return [link for link in links if link.mode == RAW]
 
 
 def read_links_from(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link, ...]:
-    """Return the links that leave a site by a sending service of their own, each with those it sends, too."""
+    """Return the links from a site that have a sending service, each with the other links that it sends."""
     links = (link for target in site_names(groups) for link in read_links(groups, hostvars, target))
     leaving = [link for link in links if link.source == site]
     return tuple(
@@ -180,11 +178,11 @@ def _sends(link: Link, other: Link) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """A service that reads a site's topics and keeps a position in them: a unit on a host."""
+    """A service on a host that reads a site's topics and has a position in them: a mirror or a link."""
 
     host: str
     unit: str
-    group: str = ""  # of a link, whose offsets are its position; a restore moves a mirror's by other means
+    group: str = ""  # of a link: its position is the committed offsets; mirrors have no group here
     flow: str = ""  # of a mirror
     target: str = ""  # the site that a mirror writes to
     engine: str = ""  # of a mirror
@@ -193,9 +191,10 @@ class Reader:
 def read_readers(
     groups: Groups, hostvars: HostVars, site: str, topics: Collection[str] | None = None
 ) -> tuple[Reader, ...]:
-    """Return a site's readers: mirrors and the sending ends of links.
+    """Return the mirrors and the sending ends of links that read a site.
 
-    `topics`: only those that may read one of these. A pattern that cannot be read here may match any topic.
+    `topics`: only those that may read one of these topics. A pattern that Python cannot interpret may match
+    any topic.
     """
     mirrors = read_mirrors(groups, hostvars, site, topics)
     links = read_links_from(groups, hostvars, site)
@@ -219,9 +218,9 @@ def read_readers(
 
 
 def noted_readers(readers: Iterable[Reader], noted: Any) -> tuple[Reader, ...]:
-    """Return the readers that a host noted, by their hosts and units.
+    """Return the declared readers that are in the notes of a host, by host and unit.
 
-    Root starts them on other hosts, so a compromised host must not choose units that are not declared.
+    Root starts these units on other hosts, so a compromised host must not be able to add other units.
     """
     entries = [entry for entry in noted if isinstance(entry, dict)] if isinstance(noted, list) else []
     pairs = [(entry.get("host"), entry.get("unit")) for entry in entries]
@@ -230,16 +229,16 @@ def noted_readers(readers: Iterable[Reader], noted: Any) -> tuple[Reader, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class DedupWork:
-    """The work of one dedup: all that arrives raw at a site from one source, by however many links."""
+    """The work of one dedup: the raw topics of all links from one source to a site."""
 
     source: str
     gap_topic: str
     raw_topics: tuple[str, ...]
-    clean_topics: Mapping[str, str]  # empty: every topic, by its own name
+    clean_topics: Mapping[str, str]  # target topic by source topic; empty: all topics keep their names
 
 
 def ledgers(links: tuple[Link, ...]) -> tuple[DedupWork, ...]:
-    """Return the work of dedup for the links that arrive at one site: a ledger for each source."""
+    """Return the work of dedup for the links that arrive at one site, with one ledger for each source."""
     links_by_source: dict[str, list[Link]] = {}
     for link in kept_raw(links):
         links_by_source.setdefault(link.source, []).append(link)
@@ -255,12 +254,12 @@ def ledgers(links: tuple[Link, ...]) -> tuple[DedupWork, ...]:
 
 
 def topics(links: tuple[Link, ...], *, partitions: int, retention_hours: int) -> list[dict[str, Any]]:
-    """Return the raw and the gap topics at the links' target, as entries of `kafka_topics`.
+    """Return the raw topics and the gap topics at the target of links, as entries of `kafka_topics`.
 
-    All have as many partitions: one of a gap topic tells of what is in the same one of the raw topics.
+    All have the same number of partitions: partition N of a gap topic describes partition N of raw topics.
     """
     raw = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * 3_600_000)}
-    # Each transaction rewrites entries: small segments are compacted soon, and read fast at every start.
+    # Each transaction rewrites entries. Small log segments are compacted soon, so each start reads less.
     gaps = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
     topic_configs = [
         (link.raw_topic, raw | {"max.message.bytes": str(link.largest_record_bytes + FRAME_BYTES)})

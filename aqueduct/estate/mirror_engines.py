@@ -1,16 +1,16 @@
-"""The engine that a host has deployed for each flow, by its files, and flows whose engine was changed."""
+"""The deployed engine of each flow of a host, derived from files, and flows whose engine was changed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-# The file of a flow's folder that only this engine has; the role mirror_maker removes those of others.
+# The engine by the file that only it has in the folder of a flow. The role mirror_maker removes other files.
 ENGINE_FILES = {"mm2.properties": "mm2", "replicate.yml": "batches", "consumer.cfg": "classic"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineChange:
-    """A flow whose declared engine is another one than the deployed one."""
+    """A flow whose declared engine differs from the deployed engine."""
 
     flow: str
     deployed: str
@@ -18,10 +18,11 @@ class EngineChange:
 
 
 def engine_changes(paths: Iterable[str], declared: Mapping[str, str]) -> list[EngineChange]:
-    """Return the changed flows of a host. `paths`: files of its flows' folders; `declared`: engines by flow.
+    """Return the flows of a host whose engine was changed.
 
-    A host without files of a flow is new. One with files of both engines was interrupted while they were
-    written, and an engine checks at its start whether it has the flow.
+    `paths`: files in the folders of its flows. `declared`: the declared engine by flow. A host without files
+    of a flow is new. Files of both engines are no change: the deployment was interrupted, and each engine
+    checks at its start whether it may run the flow.
     """
     deployed: dict[str, set[str]] = {}
     for path in map(PurePosixPath, paths):

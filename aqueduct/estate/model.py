@@ -1,8 +1,8 @@
-"""An estate as roles and checks see it: sites, their Kafka nodes, and the flows that arrive there.
+"""The model of an estate for roles and checks: sites, their Kafka nodes, and the flows that arrive there.
 
-It is read from Ansible's `groups` and `hostvars`. Another host's role defaults are not among its hostvars, so
-what a default decides (ports, roles) comes in `defaults`, the plain values of roles/kafka/defaults/main.yml.
-Everything is read for one site at a time: a filter that every host evaluates must not read a thousand hosts.
+It is read from Ansible's `groups` and `hostvars`. The hostvars of another host do not contain role defaults,
+so `defaults` passes the plain values of roles/kafka/defaults/main.yml (ports, roles). Functions read one site
+at a time, because each host evaluates them in filters, and an estate can have a thousand hosts.
 """
 
 import re
@@ -15,24 +15,25 @@ from aqueduct.estate.patterns import may_match, surely_matches
 from aqueduct.kafka.line import MBIT
 
 SITE_PREFIX = "site_"
-NEW, TRANSACTIONS_SINCE = (4,), (0, 11)  # versions of Kafka; the latter: KIP-98
-KRAFT, ZOOKEEPER = "kraft", "zookeeper"  # where a cluster keeps its metadata
+NEW, TRANSACTIONS_SINCE = (4,), (0, 11)  # versions of Kafka: the default, and the first one with KIP-98
+KRAFT, ZOOKEEPER = "kraft", "zookeeper"  # where a cluster stores its metadata
 
 Groups = Mapping[str, Sequence[str]]
 HostVars = Mapping[str, Mapping[str, Any]]
 
 
 def texts(value: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the texts of a list of the inventory; a text that stands for a list is its only element.
+    """Return a list of the inventory as a tuple. A single text becomes the only element.
 
-    The inventory check refuses such a text. What reads an unchecked inventory must not take its letters.
+    The inventory check refuses a text in place of a list. Without the check, Python would iterate over its
+    characters.
     """
     return (value,) if isinstance(value, str) else tuple(value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A Kafka node. Ports: `port` for clients and brokers, `controller_port` for the quorum."""
+    """A Kafka node. `port` is for clients and brokers, `controller_port` for the quorum."""
 
     host: str
     node_id: int
@@ -62,35 +63,35 @@ class Flow:
     naming: str = "identity"  # or prefix: `flights` of pro1 arrives as `pro1.flights`
     groups: tuple[str, ...] = ()  # consumer groups whose offsets are synchronised; none by default
     groups_exclude: tuple[str, ...] = ()
-    header: str = ""  # name=value that this source's records have in a topic that several sources feed
+    header: str = ""  # name=value of records of this source, in a topic with records of several sources
     given_name: str = ""
     engine: str = "mm2"  # or batches, classic
-    tasks: int = 2  # not of the classic engine
-    settings: Mapping[str, str] = field(default_factory=dict, hash=False)  # of MirrorMaker 2
-    start: str = ""  # of the classic one: earliest, latest
-    threads: int = 1  # of each of its processes
+    tasks: int = 2  # not for the engine classic
+    settings: Mapping[str, str] = field(default_factory=dict, hash=False)  # for the engine mm2
+    start: str = ""  # for the engine classic: earliest or latest
+    threads: int = 1  # for each process of the engine classic
     line_ms: int = 0  # round-trip time of the line to the source; 0: not declared
     line_mbit: int = MBIT
-    first_start: bool = False  # of batches: topics at the target may have records of others
+    first_start: bool = False  # for the engine batches: target topics may have records of other producers
     source_servers: tuple[str, ...] = ()  # of a source outside the estate
     source_settings: Mapping[str, str] = field(
         default_factory=dict, hash=False
-    )  # a client's, of such a source
-    source_version: str = ""  # of Kafka there, where it is an old one
+    )  # client properties for a source outside the estate
+    source_version: str = ""  # Kafka version of an old source
 
     @property
     def name(self) -> str:
-        """MirrorMaker's alias of the source; a second flow from one site needs another."""
+        """MirrorMaker's alias of the source. A second flow from the same site needs another name."""
         return self.given_name or self.source
 
     @property
     def prefix(self) -> str:
-        """Return what topics' names get in front at the target (Default- or IdentityReplicationPolicy)."""
+        """Return the prefix of topic names at the target (Default- or IdentityReplicationPolicy)."""
         return f"{self.name}." if self.naming == "prefix" else ""
 
     @property
     def groups_pattern(self) -> str:
-        """Return one regular expression for names of groups that the flow synchronises; empty: none."""
+        """Return one regular expression for the groups whose offsets the flow synchronises; empty: none."""
         if not self.groups:
             return ""
         exclude = f"(?!(?:{'|'.join(self.groups_exclude)})$)" if self.groups_exclude else ""
@@ -98,10 +99,10 @@ class Flow:
 
     @property
     def topics_pattern(self) -> str:
-        """Return one regular expression for whole names that the flow carries (MM2's DefaultTopicFilter)."""
+        """Return one regular expression for the whole names of mirrored topics (DefaultTopicFilter)."""
         excluded = [*self.topics_exclude, r"mm2.*\.internal", r".*\.replica", "__.*"]
         if self.prefix and self.engine == "batches":
-            # A topic that came from the target has the target's prefix, as DefaultReplicationPolicy sees it.
+            # Topics that originate at the target have its prefix (DefaultReplicationPolicy).
             excluded.append(rf"(?:.*\.)?{re.escape(self.target)}\..*")
         exclude = "|".join(excluded)
         return f"(?!(?:{exclude})$)(?:{'|'.join(self.topics)})"
@@ -116,22 +117,22 @@ class Flow:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Return the source's version of Kafka, such as (0, 10, 0, 1); ValueError if what is said is none."""
+        """Return the source's version of Kafka, such as (0, 10, 0, 1); ValueError if it is not a version."""
         return tuple(int(part) for part in self.source_version.split(".")) if self.source_version else NEW
 
     @property
     def isolation(self) -> str:
-        """Return the source's isolation.level; brokers without transactions refuse the other."""
+        """Return the isolation.level for the source. Brokers without transactions reject read_committed."""
         return "read_committed" if self.version >= TRANSACTIONS_SINCE else "read_uncommitted"
 
     @property
     def group(self) -> str:
-        """Return the classic mirror's consumer group at the source, whose offsets are its positions."""
+        """Return the consumer group of a classic mirror at the source; its offsets are the position."""
         return f"{principal('mirror_maker', self.target)}-{self.name}"
 
     @classmethod
     def of(cls, target: str, declared: Mapping[str, Any]) -> "Flow":
-        """Make a flow from an item of `mirror_maker_flows`."""
+        """Create a flow from an item of `mirror_maker_flows`."""
         return cls(
             source=declared["source"],
             target=target,
@@ -158,7 +159,7 @@ class Flow:
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorUnit:
-    """A flow's MirrorMaker (mirror_maker@<flow>) on one host of the site where its records arrive."""
+    """The unit of a flow (mirror_maker@<flow>) on one host of its target site."""
 
     host: str
     flow: str
@@ -171,7 +172,7 @@ class Site:
     name: str
     hosts: tuple[str, ...]
     nodes: tuple[Node, ...]
-    flows: tuple[Flow, ...]  # those that arrive here
+    flows: tuple[Flow, ...]  # that arrive at this site
 
     @property
     def brokers(self) -> tuple[Node, ...]:
@@ -183,13 +184,13 @@ class Site:
 
 
 def site_name(group_names: Iterable[str]) -> str:
-    """Return the site of a host that is in these groups; Refused where it is not exactly one."""
+    """Return the site of a host that is in these groups; Refused if it is not in exactly one site."""
     sites = [name.removeprefix(SITE_PREFIX) for name in group_names if name.startswith(SITE_PREFIX)]
     if len(sites) != 1:
         membership = " and ".join(sorted(sites)) or "no site"
         raise Refused(
             "host-site-ambiguous",
-            f"a host is in {membership}: put it into exactly one group {SITE_PREFIX}<name>.",
+            f"A host is in {membership}. Put each host into exactly one group {SITE_PREFIX}<name>.",
         )
     return sites[0]
 
@@ -199,16 +200,16 @@ def site_names(groups: Groups) -> list[str]:
 
 
 def principal(service: str, site: str) -> str:
-    """Return a service's principal, its certificate's CN: of a service (of a site), never of a host."""
-    if service == "object_store":  # one may serve many sites, and it asks nobody for anything
+    """Return the principal of a service of a site: the CN of its certificate, the same on all hosts."""
+    if service == "object_store":  # one store may serve several sites, and it is never a client
         return "object-store"
-    if service.startswith("spark_"):  # they are one cluster
+    if service.startswith("spark_"):  # all roles of a Spark cluster share a principal
         return f"spark-{site}"
     return f"{service.removesuffix('_maker').replace('_', '-')}-{site}"
 
 
 def members(groups: Groups, site: str, service: str) -> list[str]:
-    """Return a site's hosts that run a service, in the inventory's order; Refused without such a site."""
+    """Return a site's hosts that run a service, in inventory order; Refused for an unknown site."""
     if SITE_PREFIX + site not in groups:
         raise Refused(
             "site-unknown",
@@ -233,11 +234,14 @@ def read_node(host: str, variables: Mapping[str, Any], defaults: Mapping[str, An
         return variables[name] if name in variables else defaults[name]
 
     if "kafka_node_id" not in variables:
-        raise Refused("node-id-missing", f"kafka_node_id of {host} is not set: every Kafka node has its own.")
+        raise Refused(
+            "node-id-missing",
+            f"kafka_node_id of {host} is not set. Set a number that no other Kafka node of the site has.",
+        )
     return Node(
         host=host,
         node_id=int(variables["kafka_node_id"]),
-        # With ZooKeeper each node is a broker, and one of them the active controller.
+        # With ZooKeeper, each node is a broker, and one of them is also the active controller.
         roles=("broker",) if value("kafka_metadata") == ZOOKEEPER else tuple(value("kafka_roles")),
         advertised_host=variables.get("kafka_advertised_host") or host,
         port=int(value("kafka_port")),
@@ -247,7 +251,7 @@ def read_node(host: str, variables: Mapping[str, Any], defaults: Mapping[str, An
 
 
 def read_flows(groups: Groups, hostvars: HostVars, site: str) -> tuple[Flow, ...]:
-    """Return the flows that arrive at a site; they are the same on all of its mirror_maker hosts."""
+    """Return the flows that arrive at a site. All its mirror_maker hosts declare the same flows."""
     for host in members(groups, site, "mirror_maker")[:1]:
         return tuple(Flow.of(site, declared) for declared in hostvars[host].get("mirror_maker_flows") or ())
     return ()
@@ -258,7 +262,7 @@ def read_all_flows(groups: Groups, hostvars: HostVars) -> tuple[Flow, ...]:
 
 
 def read_uncompared(groups: Groups, hostvars: HostVars) -> tuple[Flow, ...]:
-    """Return the flows whose target has no host that reconciles."""
+    """Return the flows whose target site has no host in the group reconcile."""
     flows = read_all_flows(groups, hostvars)
     return tuple(flow for flow in flows if not members(groups, flow.target, "reconcile"))
 
@@ -266,7 +270,7 @@ def read_uncompared(groups: Groups, hostvars: HostVars) -> tuple[Flow, ...]:
 def read_mirrors(
     groups: Groups, hostvars: HostVars, source: str, topics: Collection[str] | None = None
 ) -> tuple[MirrorUnit, ...]:
-    """Return the mirrors that read a site; with `topics`, those that may read one of them."""
+    """Return the mirrors that read a site; with `topics`, only those that may read one of these topics."""
     return tuple(
         MirrorUnit(host=host, flow=flow.name, target=flow.target, engine=flow.engine)
         for flow in read_all_flows(groups, hostvars)

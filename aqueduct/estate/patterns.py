@@ -1,8 +1,8 @@
-"""Patterns of topic names as MirrorMaker 2 takes them: Java regular expressions that must match a whole name.
+"""Patterns of topic names of MirrorMaker 2: Java regular expressions that must match a whole name.
 
-`compile_pattern` refuses what `java.util.regex.Pattern` surely refuses. `language` says which names a pattern
-matches, or None where that can't be told without Java: look-around, back-references, possessive quantifiers,
-flags, nested character classes.
+`language` returns the set of names that a pattern matches, or None if only Java can determine it:
+look-around, back-references, possessive quantifiers, flags, nested character classes. It raises PatternError
+for a pattern that `java.util.regex.Pattern` certainly refuses.
 """
 
 import re
@@ -38,19 +38,19 @@ _PROPERTIES = {
 
 
 class PatternError(ValueError):
-    """The pattern does not compile; the text says why, without a full stop."""
+    """The error of a pattern that does not compile. Its text is the reason, without a full stop."""
 
 
 class _Beyond(Exception):
-    """A pattern that Java takes, or may; which names it matches isn't told here."""
+    """Raised for a construct that Java may accept, but that this parser does not support."""
 
 
 @cache
 def language(pattern: str) -> Language | None:
-    """Return the names that `pattern` matches; None where it can't be told. Raises PatternError.
+    """Return the names that `pattern` matches; None if this cannot be determined. Raises PatternError.
 
-    A pattern that is a legal name stands for that name alone: its dots mean dots, as its writer meant and as
-    the mirror's ACL has it (see `aqueduct.estate.acls`).
+    A pattern that is a legal name matches only this name, with literal dots, as the ACLs of the mirror assume
+    (`aqueduct.estate.acls`).
     """
     if LEGAL_NAME.fullmatch(pattern):
         return words([pattern])
@@ -61,19 +61,22 @@ def language(pattern: str) -> Language | None:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return whether a whole name matches, as a function. Raises PatternError if it cannot be told here."""
+    """Return a function that returns whether a whole name matches. Raises PatternError.
+
+    Python's expressions are used for a pattern that `language` does not support.
+    """
     names = language(pattern)
     if names is not None:
         return names.__contains__
     try:
-        whole = re.compile(pattern)  # what goes beyond regular languages
+        whole = re.compile(pattern)  # a pattern beyond regular languages
     except re.error as error:
         raise PatternError(str(error)) from None
     return lambda name: whole.fullmatch(name) is not None
 
 
 def may_match(pattern: str, name: str) -> bool:
-    """Return whether a pattern may match a whole name, by MirrorMaker, which reads each as a Java pattern."""
+    """Return whether a Java pattern of MirrorMaker may match a whole name; True if it is not certain."""
     try:
         names = language(pattern)
         return names is None or name in names or re.fullmatch(pattern, name) is not None
@@ -90,12 +93,12 @@ def surely_matches(pattern: str, name: str) -> bool:
 
 
 def unmatched(patterns: Iterable[str], names: Collection[str]) -> list[str]:
-    """Return the patterns that match none of these names. Raises PatternError as `matcher` does."""
+    """Return the patterns that match none of these names. Raises PatternError like `matcher`."""
     return [pattern for pattern in patterns if not any(map(matcher(pattern), names))]
 
 
 class _PatternParser:
-    """A recursive-descent parser of the part of Java's syntax that is regular."""
+    """A recursive-descent parser of the regular part of Java's pattern syntax."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -146,12 +149,12 @@ class _PatternParser:
             least = int(counted[1])
             most = least if not counted[2] else int(counted[3]) if counted[3] else None
             if most is not None and most < least:
-                raise PatternError(f"the repetition {counted[0]} ends below its beginning")
+                raise PatternError(f"the maximum of the repetition {counted[0]} is less than its minimum")
             language = _times(language, least, most)
         if self.peek("{"):
             raise PatternError("a repetition in braces is not {n}, {n,} or {n,m}")
         if self.take("+"):
-            raise _Beyond  # possessive: gives nothing back
+            raise _Beyond  # possessive: no backtracking
         self.take("?")  # reluctant: matches the same whole names
         return language
 
@@ -172,9 +175,9 @@ class _PatternParser:
             case "$" if self.at == len(self.text):
                 return EMPTY_NAME
             case "*" | "+" | "?":
-                raise PatternError(f"nothing stands before {character} that could be repeated")
+                raise PatternError(f"{character} has nothing to repeat")
             case "{" if not self.match(r"\d+(,\d*)?\}"):
-                raise PatternError("nothing stands before { that could be repeated")
+                raise PatternError("{ has nothing to repeat")
             case "^" | "$" | "{":
                 raise _Beyond
         return characters(character)
@@ -183,7 +186,7 @@ class _PatternParser:
         if self.take("?") and not self.match(r":|<[a-zA-Z][a-zA-Z0-9]*>"):
             if self.match(r"[=!>]|<[=!]|[idmsuxU]*(-[idmsuxU]*)?[:)]"):
                 raise _Beyond
-            raise PatternError("after (? stands nothing that Java knows")
+            raise PatternError("Java does not support the text after (?")
         language = self.alternatives()
         if not self.take(")"):
             raise PatternError("an opening parenthesis has no closing one")
@@ -191,18 +194,18 @@ class _PatternParser:
 
     def escape(self) -> Language:
         if self.at == len(self.text):
-            raise PatternError("it ends in a lone backslash")
+            raise PatternError("it ends with a single backslash")
         if self.take("Q"):
             end = self.text.find("\\E", self.at)
             quoted = self.text[self.at :] if end < 0 else self.text[self.at : end]
             self.at += len(quoted) + (0 if end < 0 else 2)
             if self.peek("*") or self.peek("+") or self.peek("?") or self.peek("{"):
-                raise _Beyond  # it repeats the last character alone
+                raise _Beyond  # the quantifier repeats only the last character
             return words([quoted]) if quoted else EMPTY_NAME
         return characters(self.escaped())
 
     def escaped(self) -> str:
-        """Return the characters that an escape stands for; a single one where it stands for itself."""
+        """Return the characters that an escape matches."""
         character = self.text[self.at]
         self.at += 1
         if character.lower() in _CLASSES:
@@ -220,11 +223,11 @@ class _PatternParser:
                 raise _Beyond
             return chr(int(code[0], 16))
         if character in "tnrfae":
-            return "\t"  # whichever it is, no name has it
+            return "\t"  # any character that no name contains
         if character in "0123456789bBAzZGXRkNc":
             raise _Beyond
         if character in string.ascii_letters:
-            raise PatternError(f"Java knows no escape \\{character}")
+            raise PatternError(f"Java does not support the escape \\{character}")
         return character
 
     def character_class(self) -> Language:
@@ -251,7 +254,7 @@ class _PatternParser:
         if len(low) != 1 or len(high) != 1:
             raise _Beyond
         if high < low:
-            raise PatternError(f"the range {low}-{high} ends below its beginning")
+            raise PatternError(f"the end of the range {low}-{high} is less than its start")
         return "".join(character for character in ALPHABET if low <= character <= high)
 
     def class_character(self) -> str:
@@ -260,12 +263,12 @@ class _PatternParser:
         if character != "\\":
             return character
         if self.at == len(self.text):
-            raise PatternError("it ends in a lone backslash")
+            raise PatternError("it ends with a single backslash")
         return self.escaped()
 
 
 def _times(language: Language, least: int, most: int | None) -> Language:
-    """Repeat `language` that many times; `most` None: without end."""
+    """Return `least` to `most` repetitions of `language`; `most` None: without a limit."""
     if most is None or most > LONGEST_NAME or language.kind == "repeat":
         counted = EMPTY_NAME if most == 0 else repeat(language)
     else:
@@ -278,8 +281,11 @@ def _times(language: Language, least: int, most: int | None) -> Language:
 
 
 def names(include: Sequence[str], exclude: Sequence[str] = ()) -> Language:
-    """Return the names that a flow with these patterns carries, without those of which that can't be told."""
-    # Plain names become one tree; one by one, ten thousand of them would not.
+    """Return the names that a flow with these patterns mirrors, as far as they can be determined.
+
+    An include pattern that cannot be determined adds no names; such an exclude pattern removes all names.
+    """
+    # Plain names become one tree, because a union of ten thousand separate names would be slow.
     chosen = words(pattern for pattern in include if LEGAL_NAME.fullmatch(pattern))
     for pattern in include:
         if not LEGAL_NAME.fullmatch(pattern):

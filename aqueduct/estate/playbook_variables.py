@@ -14,11 +14,11 @@ TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 class Declaration:
     """The variables of a playbook.
 
-    kinds: `value` and `flag` are options of a command, `own` is for the playbook alone.
-    required: variables without which the playbook does nothing.
-    choices: the values of a variable that has only some.
-    confirms: the variable whose value `confirm` repeats.
-    usage: the remedy; the list of the variables if empty.
+    kinds: by variable; `value` and `flag` become options of a command, `own` is only for the playbook.
+    required: variables that must be passed.
+    choices: the permitted values, by variable.
+    confirms: the variable whose value `confirm` must repeat.
+    usage: the remedy in errors; if empty, the list of the variables.
     """
 
     playbook: str
@@ -33,7 +33,7 @@ class Declaration:
 
 
 def unknown(given: Collection[str], declared: Collection[str], of_roles: Collection[str]) -> list[str]:
-    """List the variables that are neither the playbook's, nor a role's, nor Ansible's."""
+    """Return the variables that belong neither to the playbook, nor to a role, nor to Ansible."""
     return sorted(
         name
         for name in given

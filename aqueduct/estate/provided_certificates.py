@@ -1,6 +1,6 @@
-"""Whether a provided certificate suits its service: its usages, and the names of hosts in it.
+"""The check of a provided certificate for its service: extended key usages and host names.
 
-The own authority writes both from the inventory. Another authority may have signed more than a service needs.
+Aqueduct's own CA derives both from the inventory. Another CA may have signed more than the service needs.
 """
 
 from collections.abc import Iterable
@@ -22,12 +22,12 @@ class ServiceOfHost:
 
     principal: str
     serves: bool  # whether it accepts connections
-    names: tuple[str, ...]  # under which others reach it
+    names: tuple[str, ...]  # under which other hosts connect to it
     foreign_names: frozenset[str]  # of hosts that do not present this principal
 
 
 def unsuitable(file: str, pem: str, service: ServiceOfHost) -> Labelled | None:
-    """Return why the first certificate of a readable chain does not suit a service; None if it does."""
+    """Return the fault of the first certificate of a valid chain for a service; None if it has none."""
     certificate, *_ = x509.load_pem_x509_certificates(pem.encode())
     return _wrong_usages(file, certificate, service) or _wrong_names(file, certificate, service)
 
@@ -37,12 +37,12 @@ def _wrong_usages(file: str, certificate: x509.Certificate, service: ServiceOfHo
     sentence = ""
     if service.serves and usages is not None and not {_CLIENT, _SERVER} <= usages:
         sentence = (
-            f"{file} is not valid for both servers and clients, and {service.principal} is both; "
+            f"{file} is not valid for both servers and clients, but {service.principal} is both; "
             "provide a certificate with the extended key usages serverAuth and clientAuth."
         )
     elif not service.serves and (usages is None or _CLIENT not in usages or usages & {_SERVER, _ANY}):
         sentence = (
-            f"{file} is not valid for clients only, and {service.principal} accepts no connections; "
+            f"{file} is not valid for clients only, but {service.principal} accepts no connections; "
             "provide a certificate with the extended key usage clientAuth, without serverAuth."
         )
     return Labelled("provided-certificate-usages", sentence) if sentence else None
@@ -57,19 +57,19 @@ def _wrong_names(file: str, certificate: x509.Certificate, service: ServiceOfHos
     sentence = ""
     if foreign:
         sentence = (
-            f"{file} is valid for {_some(foreign)}, without {service.principal} there; "
-            "provide a certificate with the names of the service's own hosts."
+            f"{file} is also valid for {_some(foreign)}, where {service.principal} does not run; "
+            "provide a certificate with only the names of the service's own hosts."
         )
     elif service.serves and missing:
         sentence = (
-            f"{file} lacks {_some(missing)}, where others reach {service.principal}; "
-            "provide a certificate with all of its subject alternative names."
+            f"{file} is not valid for {_some(missing)}, where other hosts connect to {service.principal}; "
+            "provide a certificate with all names of the service as subject alternative names."
         )
     return Labelled("provided-certificate-names", sentence) if sentence else None
 
 
 def _extended_usages(certificate: x509.Certificate) -> set[x509.ObjectIdentifier] | None:
-    """Return the extended usages; None for a certificate without the extension, which is valid for all."""
+    """Return the extended key usages; None without the extension: the certificate is valid for all usages."""
     try:
         return set(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
     except x509.ExtensionNotFound:
@@ -88,7 +88,7 @@ def _alternative_names(certificate: x509.Certificate) -> set[str]:
 
 
 def _is_valid_for(names: set[str], host: str) -> bool:
-    """Tell whether TLS clients accept one of the names for a host; `*` stands for its first label."""
+    """Return whether TLS clients accept one of the names for a host; `*` matches its first label."""
     name = host.lower().removesuffix(".")
     _, dot, domain = name.partition(".")
     return name in names or (bool(dot) and f"*.{domain}" in names)

@@ -1,4 +1,4 @@
-"""The variables of roles, for what is evaluated for a host outside of the role itself."""
+"""The variables of roles, to evaluate declarations of a role for a host outside of the role."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ class RoleVariables:
     def declarations(
         self, subject: str, variables: Mapping[str, Any], evaluate: Callable[[Any, dict[str, Any]], Any]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield what the roles of a host with these variables say in `_<role>_<subject>` (vars/main.yml).
+        """Yield `_<role>_<subject>` (vars/main.yml) of the roles of a host: name and evaluated value.
 
-        Each comes with the name of that variable. `evaluate` is given its text, and the role's variables.
-        A role that extends another one (`_<role>_extends`) is deployed to the hosts of that one's group.
+        `variables`: those of the host. `evaluate` gets the unevaluated value and all variables of the role.
+        A role that extends another role (`_<role>_extends`) is deployed to the hosts of that role's group.
         """
         for role in sorted(folder.name for folder in self.roles.iterdir()):
             own, name = self._read(role, "vars"), f"_{role}_{subject}"
@@ -27,7 +27,7 @@ class RoleVariables:
                 yield name, evaluate(own[name], self._known(role, variables))
 
     def _known(self, role: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all variables that the role has on a host with these variables."""
+        """Return all variables of the role on a host with these variables."""
         defaults, internal = self._of_dependencies(role)
         return {
             **defaults,
@@ -38,14 +38,14 @@ class RoleVariables:
         }
 
     def _of_dependencies(self, role: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return defaults and internal variables of the roles that a role depends on, or extends."""
+        """Return the defaults and the internal variables of the roles that a role depends on or extends."""
         defaults: dict[str, Any] = {}
         internal: dict[str, Any] = {}
         meta, own = self._read(role, "meta"), self._read(role, "vars")
         dependencies = [str(dependency["role"]) for dependency in meta.get("dependencies", ())]
         dependencies += [str(own[name]) for name in (f"_{role}_extends",) if name in own]
         for dependency in dependencies:
-            name = dependency.rpartition(".")[2]  # without the collection's
+            name = dependency.rpartition(".")[2]  # without the name of the collection
             theirs, its = self._of_dependencies(name)
             defaults |= theirs | self._read(name, "defaults")
             internal |= its | self._read(name, "vars")

@@ -1,7 +1,7 @@
-"""A site's schema registry, Apicurio's: where it is, its topics, and the settings it runs with.
+"""A site's schema registry (Apicurio Registry): its URL, topics and settings.
 
-It keeps schemas in a journal, a topic of the site's own Kafka, which each start reads anew into memory. Names
-of settings are those of Apicurio Registry 3.0.9, of its Quarkus 3.15, and of Kafka's clients.
+It stores schemas in a journal, which is a topic of the site's Kafka. Each start reads the whole journal into
+memory. Names of settings are those of Apicurio Registry 3.0.9, of Quarkus 3.15, and of Kafka's clients.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,26 +12,26 @@ from aqueduct.land import registry_paths
 from aqueduct.land.declaration import Format
 
 API, DENIED_PATHS = registry_paths.API, registry_paths.DENIED_PATHS
-# To ask for clients' certificates was decided when Apicurio built it, and such a decision stands above all
-# files. A file of the same rank that says it for the profile prod, in which it runs, is asked first.
+# Apicurio's build fixes whether client certificates are required, with a higher ordinal than any file. A file
+# with the same ordinal takes precedence if it sets the property for the profile prod, in which Apicurio runs.
 RANK = 2**31 - 1
 KINDS = ("journal", "snapshots", "events")
 
 
 def own_prefix(site: str) -> str:
-    """Return what the names of its topics and groups begin with."""
+    """Return the prefix of the names of its topics and groups."""
     return f"aqueduct-schema-registry-{site}-"
 
 
 def topics(site: str) -> list[dict[str, Any]]:
-    """Return its topics, as entries of `kafka_topics`: what the journal loses, is lost."""
+    """Return its topics as entries of `kafka_topics`. The journal is the only copy of the schemas."""
     forever = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
     kept = {"journal": forever, "snapshots": forever, "events": {"cleanup.policy": "delete"}}
     return [{"name": own_prefix(site) + kind, "partitions": 1, "config": kept[kind]} for kind in KINDS]
 
 
 def url(groups: Groups, hostvars: HostVars, site: str, default_port: int) -> str:
-    """Return the URL of a site's registry, as landings take it; empty where it has none."""
+    """Return the URL of a site's registry for landings; empty if the site has none."""
     return next(
         (
             f"https://{hostvars[host].get('schema_registry_host', host)}"
@@ -43,20 +43,21 @@ def url(groups: Groups, hostvars: HostVars, site: str, default_port: int) -> str
 
 
 def with_registry(tables: Iterable[Mapping[str, Any]], url: str, config: str) -> list[dict[str, Any]]:
-    """Return declared tables, each that wants a registry and names none with this one and its client file."""
+    """Return declared tables, with this registry and client file for each that needs and sets none."""
     theirs = {"registry": url, "registry_config": config}
     return [{**(theirs if wants(table) and url else {}), **table} for table in tables]
 
 
 def wants(table: Mapping[str, Any]) -> bool:
-    """Tell a declared table whose schemas are in a registry that it doesn't name."""
+    """Return whether a declared table needs a schema registry and does not set one."""
     return table.get("format") == Format.AVRO_REGISTRY and not table.get("registry")
 
 
 def settings(site: str, bootstrap_servers: str, host: str, port: int, key: str, ca: str) -> dict[str, str]:
-    """Return the settings of one that listens at this host and port, to who has a certificate of the CA.
+    """Return the settings of a registry that listens on this host and port.
 
-    `key`: a PEM file with its key and certificate, by which it is known to clients and to brokers.
+    `ca`: a PEM file; clients need a certificate of this CA. `key`: a PEM file with the key and certificate of
+    the registry, for its clients and for brokers.
     """
     own = own_prefix(site)
     return {
@@ -75,7 +76,7 @@ def settings(site: str, bootstrap_servers: str, host: str, port: int, key: str, 
         "apicurio.events.kafka.topic": f"{own}events",
         "apicurio.kafkasql.topic.auto-create": "false",
         "apicurio.kafkasql.consumer.group-prefix": own,
-        # A snapshot is a file of this host, and the next start would miss it on another one.
+        # A snapshot is a file of this host, so a start on another host would not find it.
         "apicurio.kafkasql.snapshot.every.seconds": "off",
         **{
             f"apicurio.kafka.common.{name}": value
@@ -88,7 +89,7 @@ def settings(site: str, bootstrap_servers: str, host: str, port: int, key: str, 
                 "ssl.endpoint.identification.algorithm": "https",
             }.items()
         },
-        # Who may register schemas may not change how it works, nor take the schemas of others away.
+        # A client that may register schemas may neither change settings nor delete schemas.
         "apicurio.config.dynamic.allow-all": "false",
         "quarkus.http.auth.permission.all.paths": "/*",
         "quarkus.http.auth.permission.all.policy": "deny",
@@ -99,9 +100,9 @@ def settings(site: str, bootstrap_servers: str, host: str, port: int, key: str, 
         "quarkus.http.auth.permission.health.methods": "GET,HEAD",
         "quarkus.http.auth.permission.health.policy": "permit",
         "apicurio.disable.apis": ",".join(DENIED_PATHS),
-        # Each minute it would write to the journal, which each start reads whole.
+        # The reaper would write to the journal each minute, and each start reads the whole journal.
         "apicurio.downloads.reaper.every": "off",
-        # The memory's tables have one reader at a time, or few; 20 connections at once are the default.
+        # The tables in memory have few readers at a time; the default is 20 connections.
         "apicurio.datasource.jdbc.initial-size": "1",
         "apicurio.datasource.jdbc.min-size": "1",
         "quarkus.banner.enabled": "false",
@@ -112,7 +113,7 @@ def settings(site: str, bootstrap_servers: str, host: str, port: int, key: str, 
 
 
 def properties_file(properties: Mapping[str, object]) -> str:
-    """Return the text of a properties file of Java's, one line an entry whatever is in it."""
+    """Return the text of a Java properties file, with one line for each entry."""
     return "".join(
         f"{_escaped(str(name), ' :=#!')}={_escaped(str(value))}\n"
         for name, value in sorted(properties.items())
@@ -120,7 +121,7 @@ def properties_file(properties: Mapping[str, object]) -> str:
 
 
 def _escaped(text: str, further: str = "") -> str:
-    """Escape backslashes, controls and these characters; blanks at the begin, which would be skipped."""
+    """Escape backslashes, control characters, the `further` characters, and a leading space."""
     escapes = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
     escapes |= {character: f"\\{character}" for character in further}
     escaped = "".join(escapes.get(character, character) for character in text)

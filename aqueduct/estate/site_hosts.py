@@ -1,11 +1,11 @@
-"""The names under which hosts of a site reach each other, for rules that let no other host in."""
+"""The names under which hosts of a site connect to each other, for rules that exclude other hosts."""
 
 from aqueduct.estate.check.host_names import VARIABLES
 from aqueduct.estate.model import SITE_PREFIX, Groups, HostVars
 
 
 def site_hosts(groups: Groups, hostvars: HostVars, site: str) -> list[list[str]]:
-    """Return the names of each host of a site: the inventory's, and those of its services."""
+    """Return the names of each host of a site: its inventory name, then the names of its services."""
     return [_names(groups, hostvars, host) for host in groups[SITE_PREFIX + site]]
 
 

@@ -1,4 +1,4 @@
-"""A site's Spark cluster, and the one that its applications use, which may be another site's."""
+"""The Spark cluster of a site, and the Spark master of its applications, possibly of another site."""
 
 import re
 from collections.abc import Mapping
@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from aqueduct.estate.model import Groups, HostVars, members, site_names
 
 LOCAL = "local[*]"
-# Masters as Spark takes them: of processes here, of a standalone cluster, and of others.
+# The forms of Spark masters: local, standalone, YARN and Kubernetes.
 MASTER = re.compile(r"local(\[(\d+|\*)(,\d+)?\])?|spark://[^,/]+:\d+(,[^,/]+:\d+)*|yarn|k8s://.+")
 
 
 def is_local(master: str) -> bool:
-    """Tell whether Spark's workers are processes of the application's own host."""
+    """Return whether a master runs all tasks on the host of the application."""
     return master.startswith("local")
 
 
 def named_hosts(master: str) -> list[str]:
-    """Return the hosts in the URL of a standalone cluster; none of another master."""
+    """Return the hosts in the URL of a standalone master; empty for other masters."""
     if not master.startswith("spark://"):
         return []
     return [address.rpartition(":")[0] for address in master.removeprefix("spark://").split(",")]
 
 
 def own_master(groups: Groups, hostvars: HostVars, site: str, default_port: int) -> str:
-    """Return the URL of a site's own masters; this host's cores where it has none."""
+    """Return the URL of a site's masters; local[*] if the site has none."""
     addresses = [
         f"{address(host, hostvars)}:{hostvars[host].get('spark_master_port', default_port)}"
         for host in members(groups, site, "spark_master")
@@ -32,38 +32,38 @@ def own_master(groups: Groups, hostvars: HostVars, site: str, default_port: int)
 
 
 def address(host: str, hostvars: HostVars) -> str:
-    """Return the name under which other hosts reach a host's Spark."""
+    """Return the name under which other hosts connect to Spark on a host."""
     return str(hostvars[host].get("spark_host", host))
 
 
 def master_host(groups: Groups, hostvars: HostVars, master: str) -> str:
-    """Return the inventory's host of the first master in a URL; empty where it is none of the inventory."""
+    """Return the first host of the group spark_master that is in the URL; empty if none is."""
     named = named_hosts(master)
     masters = groups.get("spark_master", ())
     return next((host for host in masters if {host, address(host, hostvars)} & {*named}), "")
 
 
 def unknown_hosts(groups: Groups, hostvars: HostVars, master: str) -> list[str]:
-    """Return hosts in a URL that are none of the inventory's masters."""
+    """Return the hosts in a URL that are not in the group spark_master."""
     masters = groups.get("spark_master", ())
     known_hosts = {name for host in masters for name in (host, address(host, hostvars))}
     return [host for host in named_hosts(master) if host not in known_hosts]
 
 
 def site_of(groups: Groups, host: str) -> str:
-    """Return the site of a host with a master; empty without a host."""
+    """Return the site of a host of the group spark_master; empty if no site has it."""
     return next((site for site in site_names(groups) if host in members(groups, site, "spark_master")), "")
 
 
 def defaults_file(properties: Mapping[str, object]) -> str:
-    """Return the text of a `spark-defaults.conf`, which Java reads as properties."""
+    """Return the text of a `spark-defaults.conf`, which has the syntax of Java properties."""
     return "".join(f"{key}={_escaped(value)}\n" for key, value in sorted(properties.items()))
 
 
 def pages(folder: str, password: str) -> dict[str, str]:
-    """Return the settings by which pages are served over TLS to clients with a certificate alone.
+    """Return the settings for web pages with TLS that require a client certificate.
 
-    `folder` has the PKCS12 stores of a principal, for Jetty takes no PEM.
+    `folder`: contains the PKCS12 stores of a principal, because Jetty does not support PEM.
     """
     return {
         "spark.ssl.enabled": "true",

@@ -1,7 +1,7 @@
-"""A site's ZooKeeper: its servers, where clients find them, and the settings that a server runs with.
+"""A site's ZooKeeper ensemble: its servers, their addresses, and the settings of servers and clients.
 
-Names of settings are those of ZooKeeper 3.8, which Kafka 3.9 brings. What it doesn't know by itself becomes a
-property of the JVM with `zookeeper.` in front (QuorumPeerConfig.parseProperties).
+Names of settings are those of ZooKeeper 3.8, which is part of Kafka 3.9. ZooKeeper passes other settings to
+the JVM as properties with the prefix `zookeeper.` (QuorumPeerConfig.parseProperties).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from typing import Any
 from aqueduct.estate.model import Groups, HostVars, members, principal
 from aqueduct.recovery.zookeeper.quorum_keys import KEY, TRUSTED
 
-MAX_ID = 255  # of a server: 256 and more make sessions' ids of two servers the same
+MAX_ID = 255  # of a server: with larger ids, two servers could create the same session id
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """One server of an ensemble, by the name under which clients and other servers reach it."""
+    """A server of an ensemble. `name`: the host name that clients and other servers use."""
 
     host: str
     server_id: int
@@ -35,7 +35,7 @@ class Server:
 
     @property
     def peer(self) -> str:
-        """Return it as the others' settings name it."""
+        """Return the value of `server.<id>` in the settings of all servers."""
         return f"{self.name}:{self.quorum_port}:{self.election_port}"
 
 
@@ -59,12 +59,12 @@ def _server(host: str, variables: Mapping[str, Any], defaults: Mapping[str, Any]
 
 
 def connect(ensemble: Sequence[Server]) -> str:
-    """Return `host:port,host:port`, as brokers and `aqueduct zookeeper` take it."""
+    """Return the connection string `host:port,host:port` for brokers and `aqueduct zookeeper`."""
     return ",".join(server.address for server in ensemble)
 
 
 def owners(groups: Groups, hostvars: HostVars, site: str) -> list[str]:
-    """Return whose certificate may change what a site's brokers keep there, as distinguished names."""
+    """Return the distinguished names that own the znodes of a site's brokers."""
     hosts = members(groups, site, "kafka")
     named = [hostvars[host].get("kafka_principal") or principal("kafka", site) for host in hosts]
     return [f"CN={name}" for name in dict.fromkeys(named)]
@@ -80,11 +80,11 @@ def settings(
     super_user: str,
     quorum: str,
 ) -> dict[str, str]:
-    """Return what a server of an ensemble runs with. Clients come with a certificate of the authority.
+    """Return the settings of a server of an ensemble. Clients need a certificate of the CA.
 
-    `key`: a PEM file with key and certificate; `super_user`: the distinguished name of a certificate whose
-    owner no ACL stops; `quorum`: the folder of `aqueduct.recovery.zookeeper.quorum_keys`, whose certificates
-    alone the other servers come with.
+    `key`: a PEM file with key and certificate. `super_user`: the distinguished name to which ACLs do not
+    apply. `quorum`: the folder of `aqueduct.recovery.zookeeper.quorum_keys`; other servers need one of its
+    certificates.
     """
     [own] = (server for server in ensemble if server.server_id == server_id)
     return {
@@ -92,7 +92,7 @@ def settings(
         "tickTime": "2000",
         "initLimit": "10",
         "syncLimit": "5",
-        # Without clientPort there is no port for who has no certificate.
+        # There is no clientPort, so clients without a certificate cannot connect.
         "secureClientPort": str(own.port),
         "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
         "authProvider.x509": "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
@@ -108,11 +108,11 @@ def settings(
 def _quorum(ensemble: Sequence[Server], folder: str) -> dict[str, str]:
     return {
         **{f"server.{server.server_id}": server.peer for server in ensemble},
-        # A host's own name may stand for 127.0.1.1 there.
+        # On the host itself, its own name may resolve to 127.0.1.1.
         "quorumListenOnAllIPs": "true",
         "sslQuorum": "true",
         "ssl.quorum.clientAuth": "need",
-        # A new certificate is trusted, and used, without a restart.
+        # New certificates are trusted and used without a restart.
         "sslQuorumReloadCertFiles": "true",
         **_stores("ssl.quorum", f"{folder}/{KEY}", f"{folder}/{TRUSTED}"),
     }
@@ -128,7 +128,7 @@ def _stores(prefix: str, key: str, ca: str) -> dict[str, str]:
 
 
 def client_settings(connect: str, key: str, ca: str) -> dict[str, str]:
-    """Return the settings by which a broker of Kafka 3.9 keeps its metadata there, for itself alone."""
+    """Return the settings of a broker of Kafka 3.9 for ZooKeeper. Only the broker can change its znodes."""
     return {
         "zookeeper.connect": connect,
         "zookeeper.set.acl": "true",

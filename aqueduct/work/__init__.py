@@ -1,1 +1,1 @@
-"""Running plain functions over small descriptions: here, in a pool of threads, or by Spark."""
+"""Runners of plain functions over small descriptions: in this process, in threads, or on Spark."""

@@ -1,7 +1,7 @@
-"""The size of work from which Spark ends sooner than one process, by verb and number of cores.
+"""The amount of work from which Spark ends sooner than one process, by verb and number of cores.
 
-The figures are measured on two cores beside a broker (bench/README.md says where each is from), and
-`bench/crossover` measures them again. Sizes are bytes of batches as Kafka stores them, before Aqueduct
+The constants were measured on two cores beside a broker; bench/README.md lists their sources, and
+`bench/crossover` measures them again. Sizes are bytes of record batches as Kafka stores them, before Aqueduct
 compresses them.
 """
 
@@ -12,13 +12,13 @@ from enum import StrEnum
 
 GB = 1_000_000_000
 MEASURED_CORES = 2
-START_SECONDS = 3.3  # from a command's start to Spark's first task, beyond the start of one process
-JOB_SECONDS = 0.1  # that a job adds where Spark runs already
-WORTH = 0.9  # Spark needs more CPU, so it must end in this part of the time
+START_SECONDS = 3.3  # from the start of a command to Spark's first task, beyond the start of one process
+JOB_SECONDS = 0.1  # added by each job if Spark already runs
+WORTH = 0.9  # Spark needs more CPU, so it must end in at most this share of the time
 
 
 class Verb(StrEnum):
-    """A kind of work with speeds of its own."""
+    """A verb, or a service, with its own measured speeds."""
 
     BACKUP = "backup"
     RESTORE = "restore"
@@ -31,7 +31,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds for a GB beyond start-up, on MEASURED_CORES."""
+    """Seconds per GB on MEASURED_CORES, without the start."""
 
     process: float
     spark: float
@@ -42,7 +42,7 @@ SPEEDS: Mapping[Verb, Speed] = {
     Verb.RESTORE: Speed(9.3, 8.8),
     Verb.VERIFY: Speed(0.7, 1.3),
     Verb.EXPORT: Speed(5.0, 4.0),
-    Verb.RECONCILE: Speed(2.2, 2.0),  # of what is read, at both ends
+    Verb.RECONCILE: Speed(2.2, 2.0),  # per GB that is read, both ends together
     Verb.DEDUP: Speed(4.5, 4.0),
     Verb.LAND: Speed(21.5, 25.8),
 }
@@ -50,20 +50,20 @@ SPEEDS: Mapping[Verb, Speed] = {
 
 @dataclass(frozen=True)
 class Work:
-    """Work that one process does, or Spark."""
+    """An amount of work, by which one process or Spark is chosen."""
 
     verb: Verb
     size: int  # bytes
-    tasks: int | None = None  # that can run at once; None: as many as there are cores
+    tasks: int | None = None  # tasks that can run at once; None: one for each core
 
 
 def crossover(verb: Verb, tasks: int, *, started: bool = False, speed: Speed | None = None) -> float:
-    """Return the bytes from which Spark is worth it, with so many tasks at once; infinite: never.
+    """Return the number of bytes from which Spark is used, with so many tasks at once; infinity: never.
 
-    `started`: Spark runs already. `speed`: instead of the verb's.
+    `started`: Spark already runs. `speed`: replaces the measured speed of the verb.
     """
     speed = speed or SPEEDS[verb]
-    gained = speed.process * WORTH - speed.spark * MEASURED_CORES / tasks  # seconds a GB
+    gained = speed.process * WORTH - speed.spark * MEASURED_CORES / tasks  # seconds per GB
     if gained <= 0:
         return math.inf
     return (JOB_SECONDS if started else START_SECONDS) / gained * GB

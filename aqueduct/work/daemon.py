@@ -1,6 +1,6 @@
-"""Spark's daemon, which forks its Python workers: it loads before what their tasks need.
+"""The daemon that forks Spark's Python workers. It first imports the modules that their tasks need.
 
-So that is loaded once, and its memory is shared. A worker loads the rest.
+Modules are then imported once, and workers share their memory. A worker imports other modules itself.
 """
 
 import gc
@@ -8,17 +8,19 @@ import os
 from contextlib import suppress
 from importlib import import_module
 
-MODULES = "AQUEDUCT_MODULES"  # variable of its environment: their names, with a comma between them
+MODULES = "AQUEDUCT_MODULES"  # environment variable with the names of the modules, separated by commas
 
 
 def main() -> None:
-    from pyspark import daemon  # not at the top: Spark's driver has no use for it
+    from pyspark import (
+        daemon,
+    )  # not at the top, because the driver, which imports this module, does not need it
 
     for name in os.environ[MODULES].split(","):
-        with suppress(ImportError):  # what a task lacks it says itself
+        with suppress(ImportError):  # a task that needs the module reports the error
             import_module(name)
     gc.collect()
-    gc.freeze()  # a worker's collections would write to, and so copy, all pages with objects
+    gc.freeze()  # garbage collection in a worker would write to, and so copy, all shared pages with objects
     daemon.manager()
 
 

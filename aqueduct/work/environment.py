@@ -1,8 +1,8 @@
-"""The environment of a cluster's Python workers, as an archive for Spark's `--archives`.
+"""The Python environment of a cluster's workers, as an archive for Spark's `--archives`.
 
-It holds what this process runs on: Aqueduct, and the packages that its tasks need, in the versions that are
-installed here. Nothing is fetched. PySpark is left out: executors have their own, which Spark puts on their
-path. A worker's Python is its host's: `bin/python` finds it, and says so where there is another one.
+It contains Aqueduct and the packages that its tasks need, in the versions that are installed on this host.
+Nothing is downloaded. PySpark is not part of it, because Spark adds its own to the path of executors. Workers
+use the Python of their host: `bin/python` finds it, and fails if it has another version.
 """
 
 import gzip
@@ -25,18 +25,18 @@ from aqueduct.errors import Failed, Refused
 OWN, EXTRA = aqueduct.DISTRIBUTION, "spark"
 OF_SPARK = {"pyspark", "py4j"}
 SUFFIXES = (".tar.gz", ".tgz")
-FAST = 1  # of gzip: half the time of 6, for an eighth more bytes
-# As metadata writes a requirement: a name, what versions, and when.
+FAST = 1  # level of gzip: half the time of level 6, with an eighth more bytes
+# A requirement in the metadata of a package: name, versions, and marker after a semicolon.
 REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;(.*))?")
 OF_EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)""")
 LAUNCHER = """#!/bin/sh
 # Runs the host's Python with the packages of ../lib.
 here=$(cd "$(dirname "$0")/.." && pwd)
 fail() {{
-    echo "aqueduct: The worker $(uname -n) $1: its environment was packed for Python {python}, {machine}." >&2
+    echo "aqueduct: The worker $(uname -n) $1: its environment is for Python {python} on {machine}." >&2
     exit 1
 }}
-[ "$(uname -m)" = {machine} ] || fail "is of machine type $(uname -m)"
+[ "$(uname -m)" = {machine} ] || fail "has the machine type $(uname -m)"
 for python in python{python} python3; do
     if [ "$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" = {python} ]; then
         PYTHONPATH=$here/lib${{PYTHONPATH:+:$PYTHONPATH}} exec "$python" "$@"
@@ -47,15 +47,16 @@ fail "has no python{python}"
 
 
 def write(out: Path) -> list[str]:
-    """Write the archive, and return its packages with their versions; the same packages make the same bytes.
+    """Write the archive, and return its packages as `name version`. Equal packages give equal bytes.
 
-    It appears under its name when it is whole. Refused if its name can't be right, or a package is missing
-    here; Failed if a file is not as it was installed, or the archive can't be written.
+    The archive gets its name when it is complete. Refused if the name is not valid, or a package is not
+    installed; Failed if an installed file was changed, or the archive cannot be written.
     """
     if not out.name.endswith(SUFFIXES):
         raise Refused(
             "archive-name-invalid",
-            f"Spark knows by its name how to unpack an archive: let {out} end with .tar.gz.",
+            f"Spark cannot unpack {out}, because the name does not end with {' or '.join(SUFFIXES)}. Pass a "
+            "name that ends with .tar.gz.",
         )
     packages = sorted(needed(), key=_name)
     partial = out.with_name(f".{out.name}.{os.getpid()}")
@@ -67,12 +68,15 @@ def write(out: Path) -> list[str]:
         finally:
             partial.unlink(missing_ok=True)
     except OSError as error:
-        raise Failed("archive-unwritable", f"{out} cannot be written: {error}.") from None
+        raise Failed(
+            "archive-unwritable",
+            f"Cannot write the archive {out}: {error}. Check the path, the free space and your rights.",
+        ) from None
     return [f"{_name(package)} {package.version}" for package in packages]
 
 
 def fingerprint() -> str:
-    """Return a digest of our modules, which is the same wherever they are."""
+    """Return a digest of Aqueduct's modules. It does not depend on their folder."""
     digest = hashlib.sha256()
     for name, content in sorted(_modules()):
         digest.update(f"{name} {len(content)}\n".encode() + content)
@@ -80,20 +84,21 @@ def fingerprint() -> str:
 
 
 def needed() -> Iterator[Distribution]:
-    """Yield the packages that tasks need, ours too; Refused if one is not installed here."""
+    """Yield the packages that tasks need, including Aqueduct; Refused if one is not installed."""
     seen = set(OF_SPARK)
     required = [(OWN, "")]
     while required:
         name, by = required.pop()
-        if _plain(name) in seen:
+        if _normalized(name) in seen:
             continue
-        seen.add(_plain(name))
+        seen.add(_normalized(name))
         try:
             package = distribution(name)
         except PackageNotFoundError:
             raise Refused(
                 "python-package-missing",
-                f"This host has no Python package {name}, which {by} needs: install {OWN}[{EXTRA}].",
+                f"The Python package {name}, which {by} requires, is not installed on this host. Install "
+                f"{OWN}[{EXTRA}].",
             ) from None
         yield package
         extras = {EXTRA} if name == OWN else set()
@@ -101,7 +106,10 @@ def needed() -> Iterator[Distribution]:
 
 
 def requirements(written: list[str], extras: set[str]) -> Iterator[str]:
-    """Yield the names of required packages; those that only some hosts need, if they are installed here."""
+    """Yield the names of required packages. A package with a marker is included only if it is installed.
+
+    `written`: requirements as in metadata. `extras`: the extras whose requirements are included.
+    """
     for requirement in written:
         match = REQUIREMENT.match(requirement)
         if not match:
@@ -123,7 +131,7 @@ def _installed(name: str) -> bool:
 
 
 def _write(stream: BinaryIO, packages: list[Distribution]) -> None:
-    # Without times, users and the file's name.
+    # Without times, users and file name, so that equal packages give equal bytes.
     with (
         gzip.GzipFile("", "wb", compresslevel=FAST, mtime=0, fileobj=stream) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
@@ -132,7 +140,7 @@ def _write(stream: BinaryIO, packages: list[Distribution]) -> None:
         launcher = LAUNCHER.format(python=python, machine=platform.machine()).encode()
         _add(archive, "bin/python", launcher, mode=0o755)
         for package in packages:
-            for name, content in sorted(_own(package) if _name(package) == OWN else _files(package)):
+            for name, content in sorted(_own_files(package) if _name(package) == OWN else _files(package)):
                 _add(archive, f"lib/{name}", content)
 
 
@@ -143,7 +151,10 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644)
 
 
 def _files(package: Distribution) -> Iterator[tuple[str, bytes]]:
-    """Yield all files that were installed below site-packages, but what Python makes itself."""
+    """Yield the installed files of a package below site-packages, except those that installers create.
+
+    Failed if the digest of a file differs from the digest in RECORD.
+    """
     for path in package.files or []:
         if ".." in path.parts or path.suffix == ".pyc" or path.name in ("RECORD", "INSTALLER", "REQUESTED"):
             continue
@@ -151,27 +162,28 @@ def _files(package: Distribution) -> Iterator[tuple[str, bytes]]:
         if path.hash and _digest(path.hash.mode, content) != path.hash.value:
             raise Failed(
                 "spark-environment-mismatch",
-                f"{path.locate()} isn't as {_name(package)} {package.version} brought it: install it again.",
+                f"{path.locate()} differs from the file that {_name(package)} {package.version} installed. "
+                "Install this package again.",
             )
         yield str(path), content
 
 
-def _own(package: Distribution) -> Iterator[tuple[str, bytes]]:
-    """Yield our modules, and what tells their version."""
+def _own_files(package: Distribution) -> Iterator[tuple[str, bytes]]:
+    """Yield Aqueduct's modules, and the metadata with its version."""
     yield from _modules()
     metadata = str(package.read_text("METADATA"))
     yield f"{OWN.replace('-', '_')}-{package.version}.dist-info/METADATA", metadata.encode()
 
 
 def _modules() -> Iterator[tuple[str, bytes]]:
-    """Yield our modules from where they are, which may be a checkout."""
+    """Yield Aqueduct's modules from the folder in use, which may be a checkout."""
     folder = Path(aqueduct.__file__).parent
     for path in folder.rglob("*.py"):
         yield str(path.relative_to(folder.parent)), path.read_bytes()
 
 
 def _digest(algorithm: str, content: bytes) -> str:
-    """Return a digest as RECORD writes it."""
+    """Return a digest in the format of RECORD."""
     return urlsafe_b64encode(hashlib.new(algorithm, content).digest()).rstrip(b"=").decode()
 
 
@@ -179,10 +191,10 @@ def _name(package: Distribution) -> str:
     return str(package.metadata["Name"])
 
 
-def _plain(name: str) -> str:
-    """Return a package's name as all ways to write it have it."""
+def _normalized(name: str) -> str:
+    """Return the normalized name of a package (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-# Of the modules as they were when this process began: files may be replaced under a service that runs on.
+# The digest at the start of this process: an upgrade may replace the files while a service runs.
 OWN_CODE = fingerprint()

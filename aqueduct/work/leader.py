@@ -1,7 +1,8 @@
-"""Wait until a master of a Spark cluster leads.
+"""Wait until a master of a Spark cluster is active (ALIVE).
 
-A worker that is up before its master has recovered takes what that one tells the worker of before for its own
-registration, and is in nobody's list for as long as it lives (Spark 4.3.0, MasterChanged). So its unit waits.
+A master that recovers sends MasterChanged to the former workers. If a new worker already runs at the address
+of a former one, it takes this message for its own registration, and no master ever lists it (Spark 4.3.0).
+Therefore the unit of a worker waits for an active master.
 """
 
 import argparse
@@ -14,17 +15,17 @@ from http.client import HTTPException
 
 from aqueduct.common.deadlines import within
 
-SECONDS = 1.0  # between two looks
-ANSWER_SECONDS = 10.0  # for all of a page
-MOST_BYTES = 16 << 20  # of it
+SECONDS = 1.0  # between two requests
+ANSWER_SECONDS = 10.0  # for a complete page
+MOST_BYTES = 16 << 20  # of a page
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run `python -m aqueduct.work.leader [--certificate FILE --ca FILE] PAGE...` until one of them leads."""
+    """Run `python -m aqueduct.work.leader [--certificate FILE --ca FILE] PAGE...`; end if one is active."""
     parser = argparse.ArgumentParser(prog="aqueduct.work.leader")
     parser.add_argument("--certificate", metavar="FILE", help="PEM file with key and certificate")
-    parser.add_argument("--ca", metavar="FILE", help="PEM file of the authority of the pages")
-    parser.add_argument("pages", metavar="PAGE", nargs="+", help="address of a master's page, without a path")
+    parser.add_argument("--ca", metavar="FILE", help="PEM file with the CA of the masters")
+    parser.add_argument("pages", metavar="PAGE", nargs="+", help="URL of a master's web page, without a path")
     args = parser.parse_args(argv)
     context = ssl.create_default_context(cafile=args.ca)
     if args.certificate:
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     is_announced = False
     while not any(_leads(opener, page) for page in args.pages):
         if not is_announced:
-            print(f"Waiting for a master that leads: {', '.join(args.pages)}", flush=True)
+            print(f"Waiting for an active master: {', '.join(args.pages)}", flush=True)
             is_announced = True
         time.sleep(SECONDS)
 

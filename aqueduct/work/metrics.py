@@ -1,4 +1,4 @@
-"""Spark's part of a service's metrics for Prometheus."""
+"""Metrics of a service for Prometheus about its Spark sessions and tasks."""
 
 from collections.abc import Iterator
 
@@ -11,9 +11,9 @@ OWN = prometheus.Named("aqueduct_spark")
 
 
 def spark(of: SparkFigures) -> Iterator[Metric]:
-    """Yield what a Grafana panel of a service on a cluster needs; no tasks where Spark was not needed yet."""
-    yield OWN.counter("sessions", "sessions that were started", of.sessions)
-    yield OWN.gauge("executors", "executors at the last job", of.executors)
+    """Yield the Spark metrics of a service. The counter of tasks is absent until the first task ended."""
+    yield OWN.counter("sessions", "started Spark sessions", of.sessions)
+    yield OWN.gauge("executors", "executors at the start of the last job", of.executors)
     if of.tasks:
         rows = [(float(number), {"host": host}) for host, number in sorted(of.tasks.items())]
-        yield OWN.counter("tasks", "tasks that ended, by host", *rows)
+        yield OWN.counter("tasks", "completed tasks, by host", *rows)

@@ -1,4 +1,4 @@
-"""Options of a Spark application: what its user sets wins over what this program would choose."""
+"""Options of a Spark application. Settings of the user take precedence over those of Aqueduct."""
 
 import os
 import re
@@ -19,21 +19,21 @@ EXECUTOR_SECONDS = 60.0
 ATTEMPTS = "spark.yarn.maxAppAttempts"
 DEPLOY_MODE = "spark.submit.deployMode"
 WAITING_TIME = "spark.scheduler.maxRegisteredResourcesWaitingTime"
-SUBMITTED = "PYSPARK_GATEWAY_PORT"  # of spark-submit's JVM, which it starts before its application
-SECRETS = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as spark.redaction.regex
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # environment variable that spark-submit sets for its application
+SECRETS = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # like spark.redaction.regex
 
 
 @dataclass(frozen=True)
 class SparkOptions:
     """Options for Spark from the command line."""
 
-    master: str | None = None  # None: spark-submit's or spark-defaults.conf's; else this host's cores
+    master: str | None = None  # None: of spark-submit or spark-defaults.conf; without these, local[*]
     settings: Mapping[str, str] = field(default_factory=dict)
-    executor_seconds: float = EXECUTOR_SECONDS  # to wait for the first executor of a cluster
+    executor_seconds: float = EXECUTOR_SECONDS  # the longest wait for the first executor of a cluster
 
     @property
     def wanted(self) -> bool:
-        """Whether even little work is Spark's: the user named a master, or runs spark-submit."""
+        """Whether Spark does all work: the user set a master, or runs spark-submit."""
         return submitted() or "spark.master" in given(self)
 
 
@@ -43,19 +43,23 @@ def submitted() -> bool:
 
 
 def setting(text: str) -> tuple[str, str]:
-    """Parse KEY=VALUE; ValueError with a sentence if it can't be a setting of Spark, or is a secret."""
+    """Parse KEY=VALUE; ValueError with a sentence if it is not a setting of Spark, or if it is a secret."""
     key, equals, value = text.partition("=")
     if not equals or not key.startswith("spark."):
-        raise ValueError(f"{text!r} isn't a setting of Spark; write spark.KEY=VALUE")
+        raise ValueError(f"{text!r} is not a setting of Spark; write spark.KEY=VALUE")
     if SECRETS.search(key):
         raise ValueError(
-            f"{key} would be seen in the list of processes; set it in spark-defaults.conf of SPARK_CONF_DIR"
+            f"other users could read {key} in the list of processes; set it in spark-defaults.conf of "
+            "SPARK_CONF_DIR"
         )
     return key, value
 
 
 def defaults(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
-    """Read `spark-defaults.conf` of SPARK_CONF_DIR or SPARK_HOME; Refused if it can't be read."""
+    """Return the settings of `spark-defaults.conf` in SPARK_CONF_DIR, or in `conf` of SPARK_HOME.
+
+    Empty if the file does not exist; Refused if it cannot be read.
+    """
     home = environment.get("SPARK_HOME")
     folder = environment.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else "")
     return _read(Path(folder, "spark-defaults.conf")) if folder else {}
@@ -68,17 +72,19 @@ def _read(path: Path) -> Mapping[str, str]:
     try:
         return parse_properties(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused("spark-settings-unreadable", f"{path} cannot be read: {error}.") from None
+        raise Refused(
+            "spark-settings-unreadable", f"Cannot read {path}: {error}. Check its owner, mode and encoding."
+        ) from None
 
 
 def given(options: SparkOptions) -> dict[str, str]:
-    """Return what the user set, in this process and in `spark-defaults.conf`."""
+    """Return the settings of the user: options, and `spark-defaults.conf` (which spark-submit has read)."""
     settings = {**({} if submitted() else defaults()), **options.settings}
     return settings | ({"spark.master": options.master} if options.master else {})
 
 
 def launch(options: SparkOptions) -> dict[str, str]:
-    """Return settings for the JVM's command line; the file's are not among them, for it may hold a secret."""
+    """Return the settings on the JVM's command line, without the file's, which may contain a secret."""
     chosen = given(options)
     own = {"spark.master": LOCAL, **_java("driver", chosen)}
     missing = {key: value for key, value in own.items() if key not in chosen}
@@ -87,36 +93,42 @@ def launch(options: SparkOptions) -> dict[str, str]:
 
 
 def missing(master: str, has: Mapping[str, str]) -> dict[str, str]:
-    """Return this program's settings where the user has none.
+    """Return the settings of Aqueduct that the user did not set. `has`: the present settings.
 
-    Refused if what is set can't be right: a second copy of a task that writes would fence the first.
+    Refused if a setting could run a task or the application twice: two copies of a task that writes would
+    fence each other.
     """
     if has.get("spark.speculation", "false").lower() == "true":
         raise Refused(
             "spark-setting-unsupported",
-            "spark.speculation=true cannot be used: copies of a task that writes would fence each other.",
+            "Aqueduct does not support spark.speculation=true: copies of a task that writes would fence each "
+            "other. Remove this setting.",
         )
-    # YARN took this number from spark-submit, before there was a driver that could set it.
+    # YARN gets this number from spark-submit, before the driver runs and could set it.
     if master == "yarn" and has.get(DEPLOY_MODE) == "cluster" and has.get(ATTEMPTS) != "1":
         raise Refused(
             "spark-setting-unsupported",
-            "YARN would run this application again after any exit code but 0, also where it is done and has "
-            f"left something out: give spark-submit --conf {ATTEMPTS}=1.",
+            "YARN would run this application again after every exit code except 0, also after a complete run "
+            f"with skipped items. Pass --conf {ATTEMPTS}=1 to spark-submit.",
         )
     own = {"spark.python.daemon.module": DAEMON}
     if local_cores(master):
-        # Needs no name of this host, and is reached by nobody else.
+        # Only this host can connect to the driver, and the driver needs no host name.
         own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         own |= {"spark.ui.enabled": "false"}
     else:
-        own |= _java("executor", has, shared=master.startswith("spark://"))  # whose hosts have the same Spark
-        # By default, Spark begins with the first executor, which then gets the tasks of all others, too.
+        # Hosts of a standalone cluster have the same Spark, and so the same archive of classes.
+        own |= _java("executor", has, shared=master.startswith("spark://"))
+        # By default, Spark begins with the first executor, which would then get all tasks.
         own |= {"spark.scheduler.minRegisteredResourcesRatio": "1.0", WAITING_TIME: "60s"}
     return {key: value for key, value in own.items() if key not in has}
 
 
 def _java(process: str, has: Mapping[str, str], *, shared: bool = True) -> dict[str, str]:
-    """Return settings for a JVM of Spark's; with its archive of classes, if the user says nothing of them."""
+    """Return the Java settings of the driver or of executors (`process`).
+
+    They use the archive of classes if it exists, unless the user set Java options or a class path.
+    """
     java, path = f"spark.{process}.extraJavaOptions", f"spark.{process}.extraClassPath"
     if not shared or path in has or java in has or not jvm.archive().exists():
         return {java: jvm.LIGHT}
@@ -124,13 +136,13 @@ def _java(process: str, has: Mapping[str, str], *, shared: bool = True) -> dict[
 
 
 def scratch(has: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> set[str]:
-    """Return the folders in which Spark makes files that it reads again."""
+    """Return the folders in which Spark creates temporary files."""
     local = environment.get("SPARK_LOCAL_DIRS") or has.get("spark.local.dir", "/tmp")  # noqa: S108
     return {"/tmp", tempfile.gettempdir(), *local.split(",")}  # noqa: S108
 
 
 def local_cores(master: str) -> int:
-    """Return how many tasks a master runs at once in processes of this host; 0 if it is a cluster's."""
+    """Return the number of tasks that a `local` master runs at once; 0 for the master of a cluster."""
     match = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", master)
     if not match:
         return 0
@@ -138,7 +150,7 @@ def local_cores(master: str) -> int:
 
 
 def python(has: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> str:
-    """Return the Python of Spark's workers: the user's; an archive's; or this one, at the same path."""
+    """Return the Python of Spark's workers: set by the user, in an archive, or the path of this Python."""
     if named := has.get("spark.pyspark.python") or environment.get("PYSPARK_PYTHON"):
         return named
     archives = "" if local_cores(has.get("spark.master", LOCAL)) else has.get("spark.archives", "")

@@ -1,10 +1,10 @@
-"""A limit on how fast something is read."""
+"""A rate limit for tasks that read."""
 
 import time
 
 
 class Pace:
-    """The pace of a task: it waits after each amount, to keep a limit per second; without one, never."""
+    """A rate limit for a task: `spent` waits as long as the limit requires. None: no limit."""
 
     def __init__(self, bytes_per_second: float | None) -> None:
         self._rate = bytes_per_second
@@ -12,6 +12,6 @@ class Pace:
 
     def spent(self, size: int) -> None:
         if self._rate:
-            # What was not used is not saved up: after a pause of the source no burst follows.
+            # Unused bytes are not saved, so no burst follows a pause of the source.
             self._due = max(self._due, time.monotonic()) + size / self._rate
             time.sleep(max(0.0, self._due - time.monotonic()))

@@ -1,4 +1,4 @@
-"""Python packages that only some hosts have."""
+"""Optional Python packages, which only some hosts have."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,11 +9,12 @@ from aqueduct.errors import Refused
 
 @contextmanager
 def packages(extra: str) -> Iterator[None]:
-    """Guard imports of what an extra of this package installs; Refused if a package is missing."""
+    """Guard imports of packages that an extra of Aqueduct installs; Refused if one is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise Refused(
             "python-package-missing",
-            f"This host has no Python package {error.name}: install {DISTRIBUTION}[{extra}].",
+            f"The Python package {error.name} is not installed on this host. Install "
+            f"{DISTRIBUTION}[{extra}].",
         ) from None

@@ -1,4 +1,4 @@
-"""How long each phase of a run took."""
+"""Durations of the phases of a run."""
 
 import time
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class Phases:
-    """Also for who wants to know it when a later phase fails; one that comes again adds to its time."""
+    """The duration of each phase in seconds, also if a later phase fails. Repeated phases are added up."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""How far the tasks of a job are: a bar on a terminal, a line every five seconds elsewhere."""
+"""Progress of the tasks of a job: a bar on a terminal, otherwise a line every five seconds."""
 
 import shutil
 import sys
@@ -13,15 +13,15 @@ from aqueduct.common.wording import count, write_controls
 
 D = TypeVar("D")
 
-SECONDS = 5.0  # before the first line, and between two
+SECONDS = 5.0  # before the first line, and between two lines
 BAR = 12  # characters
-CLEARED = "\r\x1b[K"  # a terminal's line
+CLEARED = "\r\x1b[K"  # clears the line of a terminal
 _HIDDEN = Event()
 
 
 @contextmanager
 def hidden() -> Iterator[None]:
-    """Show no progress meanwhile, in any thread."""
+    """Show no progress within this context, in all threads."""
     _HIDDEN.set()
     try:
         yield
@@ -30,21 +30,21 @@ def hidden() -> Iterator[None]:
 
 
 def note(sentence: str) -> None:
-    """Write to stderr what a run does next, or waits for."""
+    """Print to stderr the next step of a run, or what the run waits for."""
     if not _HIDDEN.is_set():
         print(sentence, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
 class Size(Generic[D]):
-    """What the work of tasks is counted in, and how to know it of a task's description."""
+    """The unit of the work of tasks, and a function that returns a task's work from its description."""
 
     noun: str
     of: Callable[[D], int]
-    scale: int = 1  # so many are one of the noun
+    scale: int = 1  # results of `of` per unit
 
 
-TASKS: Size[Any] = Size("tasks", lambda _: 1)  # all are alike
+TASKS: Size[Any] = Size("tasks", lambda _: 1)  # all tasks have the same size
 MEGABYTE = 1_000_000
 
 
@@ -52,7 +52,7 @@ class Progress(Generic[D]):
     """The progress of one job."""
 
     def __init__(self, descriptions: Collection[D], size: Size[D] | None, task: str = "task") -> None:
-        """Take the time: the job begins. Without a size nothing is told. `task`: what each is called."""
+        """Start the clock of the job. Without a size, nothing is shown. `task`: the noun for one task."""
         self._size = size
         self._task = task
         self._tasks = len(descriptions)
@@ -61,7 +61,7 @@ class Progress(Generic[D]):
         self._bar = sys.stderr.isatty()
 
     def tell(self, tasks: int, work: int) -> None:
-        """Write how many tasks ended, and how much work that was."""
+        """Show the number of completed tasks, and the amount of their work."""
         if not self._size or _HIDDEN.is_set():
             return
         line = f"{tasks:,} of {count(self._tasks, self._task)} done"
@@ -80,13 +80,13 @@ class Progress(Generic[D]):
             print(line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Take the bar away, for what is written next."""
+        """Clear the bar, so that the next line begins at the left."""
         if self._bar and not _HIDDEN.is_set():
             write_controls(CLEARED)
 
 
 def counted(items: Collection[D], task: str) -> Iterator[D]:
-    """Yield many things of a kind, one after another, and tell how many of them are done."""
+    """Yield the items, and show how many of them are done. `task`: the noun for one item."""
     watched, reported_at = Progress(items, TASKS, task), time.monotonic()
     try:
         for number, member in enumerate(items):
@@ -99,36 +99,36 @@ def counted(items: Collection[D], task: str) -> Iterator[D]:
 
 
 class Counter:
-    """The progress of work that reports how much of it is done, such as offsets that are sent."""
+    """The progress of work that reports the completed amount itself, such as sent offsets."""
 
     def __init__(self, unit: str) -> None:
-        """Take the time. `unit`: of what is counted, such as `offset`."""
+        """Start the clock. `unit`: the noun for one counted item, such as `offset`."""
         self._unit = unit
         self._progress: Progress[int] | None = None
         self._reported_at = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
-        """Write how much is done, if the time has come."""
+        """Show the completed amount, at most every SECONDS."""
         self._progress = self._progress or Progress(range(total), TASKS, self._unit)
         if (now := time.monotonic()) - self._reported_at > SECONDS and done < total:
             self._progress.tell(done, done)
             self._reported_at = now
 
     def end(self) -> None:
-        """Take the bar away."""
+        """Clear the bar."""
         if self._progress:
             self._progress.end()
 
 
 def rate(per_second: float) -> str:
-    """Write a rate as `1,200 per second`, `1.2 per second` or `3.0 per minute`."""
+    """Format a rate as `1,200 per second`, `1.2 per second` or `3.0 per minute`."""
     if per_second < 0.95:
         return f"{60 * per_second:.1f} per minute"
     return f"{per_second:,.0f} per second" if per_second >= 9.95 else f"{per_second:.1f} per second"
 
 
 def duration(seconds: float) -> str:
-    """Write a time as `40 s`, `4 min` or `2 h 10 min`."""
+    """Format a duration as `40 s`, `4 min` or `2 h 10 min`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

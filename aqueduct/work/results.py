@@ -1,8 +1,8 @@
-"""Results of tasks as JSON, by the type that the task's function declares.
+"""Results of tasks as JSON, checked against the return type of the task's function.
 
-Executors are less trusted than their driver, so it unpickles nothing that they return. Each value is built
-from JSON and compared with the declared type. A dataclass is an object, a named tuple an array of its fields,
-and a mapping an array of pairs.
+The driver does not trust executors, so it unpickles nothing that they return. Each value is parsed from JSON
+and compared with the declared type. A dataclass is an object, a named tuple is an array of its fields, and a
+mapping is an array of pairs.
 """
 
 import json
@@ -22,7 +22,7 @@ from aqueduct.common import strict_json
 from aqueduct.common.strict_json import Unreadable
 from aqueduct.errors import AqueductError, ExitCode, Failed, Refused
 
-BITS = 127  # of a number: more than any offset, count or digest has
+BITS = 127  # limit of a number; offsets, counts and digests have fewer
 HOST = re.compile(r"[A-Za-z0-9._-]{1,255}")
 ID = re.compile(r"[a-z0-9-]{0,80}")
 ERRORS: Mapping[int, type[AqueductError]] = {ExitCode.FAILED: Failed, ExitCode.REFUSED: Refused}
@@ -30,20 +30,20 @@ ERRORS: Mapping[int, type[AqueductError]] = {ExitCode.FAILED: Failed, ExitCode.R
 
 @dataclass(frozen=True, kw_only=True)
 class Codec:
-    """The form that values of a type have in JSON."""
+    """The conversion of the values of a type to and from JSON."""
 
-    kind: type  # that they have in Python
-    write: Callable[[Any], Any]  # to what json writes
-    read: Callable[[Any], Any]  # from what json read; Unreadable if it is anything else
+    kind: type  # of the values in Python
+    write: Callable[[Any], Any]  # returns a value that json can write
+    read: Callable[[Any], Any]  # converts a parsed value; Unreadable if it does not match the type
 
 
 def result_type(function: Callable[..., Any]) -> Any:
-    """Return the type of a function's results."""
+    """Return the declared return type of a function."""
     return get_type_hints(function)["return"]
 
 
 def dumps(hint: Any, result: Any) -> bytes:
-    """Return the JSON of this host's result of a declared type, or of an error."""
+    """Return the JSON of a result of a declared type, or of an error, with the name of this host."""
     message: dict[str, Any] = {"host": os.uname().nodename}
     if isinstance(result, AqueductError):
         message["error"] = [int(result.exit_code), result.id, result.sentence]
@@ -53,31 +53,31 @@ def dumps(hint: Any, result: Any) -> bytes:
 
 
 def loads(hint: Any, payload: bytes) -> tuple[str, Any]:
-    """Return the host and the result, or the error, in the JSON; Unreadable if it is anything else."""
+    """Return the host, and its result or error, from JSON; Unreadable if the JSON does not match the type."""
     message = strict_json.parse(payload)
     if not isinstance(message, dict) or message.keys() not in ({"host", "result"}, {"host", "error"}):
-        raise Unreadable("it is neither a result nor an error")
+        raise Unreadable("the JSON is neither a result nor an error")
     host = codec(str).read(message["host"])
     if not HOST.fullmatch(host):
-        raise Unreadable("its host has no name")
+        raise Unreadable("the name of its host is not valid")
     if "result" in message:
         return host, codec(hint).read(message["result"])
     code, id_, sentence = codec(tuple[int, str, str]).read(message["error"])
     if code not in ERRORS or not ID.fullmatch(id_):
-        raise Unreadable("its error is none of Aqueduct's")
+        raise Unreadable("its error is not an error of Aqueduct")
     return host, ERRORS[code](id_, sentence)
 
 
 @cache
 def codec(hint: Any) -> Codec:
-    """Return the codec of a type; TypeError if there is none."""
+    """Return the codec of a type; TypeError for a type without one."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (UnionType, Union):
         return _one_of([codec(argument) for argument in arguments])
     if origin is tuple and arguments[1:] != (...,):
         return _fixed(tuple, [codec(argument) for argument in arguments], lambda values: tuple(values))
     if origin in (list, tuple, set, frozenset):
-        return _many(origin, codec(arguments[0]))
+        return _sequence(origin, codec(arguments[0]))
     if origin is Counter:
         return _mapping(Counter, codec(arguments[0]), codec(int))
     if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -108,14 +108,14 @@ def _scalar(hint: type) -> Codec:
     def write(value: Any) -> Any:
         value = value.item() if hasattr(value, "item") else value  # of numpy
         if type(value) not in allowed and not (hint is str and isinstance(value, str)):
-            raise TypeError(f"{value!r} is no {hint.__name__}")
+            raise TypeError(f"{value!r} is not of type {hint.__name__}")
         return value
 
     def read(value: Any) -> Any:
         if type(value) not in allowed:
-            raise Unreadable(f"it has a value that is no {hint.__name__}")
+            raise Unreadable(f"it has a value that is not of type {hint.__name__}")
         if isinstance(value, int) and value.bit_length() > BITS:
-            raise Unreadable("it has a number that is too large")
+            raise Unreadable(f"it has a number with more than {BITS} bits")
         return value
 
     return Codec(kind=hint, write=write, read=read)
@@ -128,7 +128,7 @@ def _text(kind: type, write: Callable[[Any], str], built: Callable[[str], Any]) 
         try:
             return built(text.read(value))
         except ValueError:
-            raise Unreadable(f"it has a value that is no {kind.__name__}") from None
+            raise Unreadable(f"it has a value that is not of type {kind.__name__}") from None
 
     return Codec(kind=kind, write=write, read=read)
 
@@ -139,11 +139,11 @@ def _as_it_is(value: Any) -> Any:
 
 def _array(value: Any) -> list[Any]:
     if type(value) is not list:
-        raise Unreadable("it has no array where one should be")
+        raise Unreadable("it has another value where an array is required")
     return value
 
 
-def _many(kind: type, item_codec: Codec) -> Codec:
+def _sequence(kind: type, item_codec: Codec) -> Codec:
     return Codec(
         kind=kind,
         write=lambda values: [*map(item_codec.write, values)],
@@ -157,14 +157,14 @@ def _fixed(kind: type, items: list[Codec], built: Callable[[list[Any]], Any]) ->
 
     def read(value: Any) -> Any:
         if len(_array(value)) != len(items):
-            raise Unreadable(f"it has an array that is not of {len(items)} values")
+            raise Unreadable(f"it has an array without exactly {len(items)} values")
         return built([item_codec.read(member) for item_codec, member in zip(items, value, strict=True)])
 
     return Codec(kind=kind, write=write, read=read)
 
 
 def _mapping(kind: type, key: Codec, item_codec: Codec) -> Codec:
-    pairs = _many(list, _fixed(tuple, [key, item_codec], tuple))
+    pairs = _sequence(list, _fixed(tuple, [key, item_codec], tuple))
 
     def read(value: Any) -> Any:
         mapping = dict(pairs.read(value))
@@ -184,14 +184,14 @@ def _object(kind: type) -> Codec:
 
     def read(value: Any) -> Any:
         if type(value) is not dict or value.keys() != items.keys():
-            raise Unreadable(f"it has an object that is no {kind.__name__}")
+            raise Unreadable(f"it has an object that is not of type {kind.__name__}")
         return kind(**{name: field_codec.read(value[name]) for name, field_codec in items.items()})
 
     return Codec(kind=kind, write=write, read=read)
 
 
 def _one_of(items: list[Codec]) -> Codec:
-    """Return the codec of a union, by the number of the type among its types; null is null."""
+    """Return the codec of a union: an array of the index of the type and the value; None is null."""
 
     pair = _fixed(tuple, [codec(int), Codec(kind=object, write=_as_it_is, read=_as_it_is)], tuple)
 
@@ -208,7 +208,7 @@ def _one_of(items: list[Codec]) -> Codec:
             return None
         number, one = pair.read(value)
         if number not in range(len(items)):
-            raise Unreadable("it has a value of none of its types")
+            raise Unreadable("it has a value of an unknown type")
         return items[number].read(one)
 
     return Codec(kind=object, write=write, read=read)

@@ -1,4 +1,4 @@
-"""Runners: each calls a plain function with every description and returns the results in order."""
+"""Runners, which call a plain function with each description and return the results in order."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,16 +11,16 @@ from aqueduct.work.progress import TASKS, Progress, Size
 D = TypeVar("D")
 R = TypeVar("R")
 
-THREADS = 2  # of this process, where that is enough
+THREADS = 2  # for `threads`
 
 
 class Runner(Protocol):
     def __call__(
         self, function: Callable[[D], R], descriptions: Sequence[D], size: Size[D] | None = TASKS
     ) -> list[R]:
-        """Return the results, in order; Failed if a call ended with it.
+        """Return the results in order. The first error of a call is raised.
 
-        `size` is for those who watch; None: nobody does.
+        `size`: the unit of the progress that is shown; None: no progress is shown.
         """
 
 
@@ -40,7 +40,7 @@ def here(function: Callable[[D], R], descriptions: Sequence[D], size: Size[D] | 
 
 
 def threads(function: Callable[[D], R], descriptions: Sequence[D], size: Size[D] | None = TASKS) -> list[R]:
-    """Run in this process, as a Runner: one thread waits for a cluster or a store while another one packs."""
+    """Run in threads, as a Runner: one compresses while another one waits for a cluster or a store."""
     pool = ThreadPoolExecutor(THREADS)
     watched = Progress(descriptions, size)
     try:

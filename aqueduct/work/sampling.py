@@ -1,7 +1,7 @@
-"""The work of reading ranges of Kafka's partitions, whose bytes are estimated from samples.
+"""The work of reading ranges of Kafka's partitions, with their bytes estimated from samples.
 
-A sample needs no right but to read, which a reader has. DescribeLogDirs would need DESCRIBE on the cluster,
-and not every cluster answers it (docs/decisions/0043-spark-or-one-process.md).
+A sample needs only the right to read, which a reader has. DescribeLogDirs would need DESCRIBE on the cluster,
+and not every cluster supports it (docs/decisions/0043-spark-or-one-process.md).
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,15 @@ LARGEST_RECORD = 1 << 20  # Kafka's default of max.message.bytes
 
 
 def reading(verb: Verb, end: End, ranges: Sequence[Range], workers: Workers) -> Work:
-    """Return the work of reading these ranges; 0 bytes if they cannot decide, or no broker answers."""
+    """Return the work of reading these ranges.
+
+    0 bytes if the size cannot change the choice between Spark and one process, or if no broker answers.
+    """
     most = Work(verb, sum(map(len, ranges)) * LARGEST_RECORD)
     if not workers.depends_on_size(most):
         return Work(verb, 0)
     try:
         with connect(end, CLIENT, timeout_seconds=fetch.SAMPLE_SECONDS) as client:
             return Work(verb, fetch.estimated_bytes(client, ranges))
-    except Failed:  # the reading itself waits for brokers, and reports what it cannot read
+    except Failed:  # the reader itself waits for brokers, and reports its errors
         return Work(verb, 0)

@@ -1,10 +1,10 @@
 """A sandbox for Spark's JVM, which hides the keys of this process from it.
 
-The JVM deserializes Java objects that executors send, by Spark's design, so it is trusted with no more than
-they are. Landlock (Linux 5.13) lets it, and what it starts, read only files below the folders in its rules,
-which are all but the hidden ones. In folders above a hidden key, and in folders of task files below those, it
-can't make, rename or remove files and links: this process would read a key where another file was. It cannot
-trace this process or read its memory either.
+By Spark's design, the JVM deserializes Java objects of executors, so it is not trusted more than executors.
+With Landlock (Linux 5.13), the JVM and its child processes cannot read hidden files. They cannot create,
+rename or remove files and links in folders above a hidden key, nor in folders of task files below those:
+otherwise this process could read a key in the place of another file. They can neither trace this process nor
+read its memory.
 """
 
 import ctypes
@@ -17,20 +17,20 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Of linux/landlock.h and linux/prctl.h; the numbers of the calls are those of every architecture.
+# From linux/landlock.h and linux/prctl.h. The numbers of the system calls are equal on all architectures.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 CREATE_RULESET_VERSION, RULE_PATH_BENEATH = 1, 1
 READ_FILE, REFER = 1 << 2, 1 << 13
 REMOVE_DIR, REMOVE_FILE, MAKE_REG, MAKE_SYM = 1 << 4, 1 << 5, 1 << 8, 1 << 12
 NAMES = REMOVE_DIR | REMOVE_FILE | MAKE_REG | MAKE_SYM
-REFER_VERSION = 2  # of Landlock: a former one keeps files from being moved to other folders
+REFER_VERSION = 2  # of Landlock: the former version forbids to move files to other folders
 PR_SET_NO_NEW_PRIVS = 38
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Rule(ctypes.Structure):
-    """A landlock_path_beneath_attr."""
+    """The C structure landlock_path_beneath_attr."""
 
     _pack_ = 1
     _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
@@ -46,17 +46,17 @@ def _version() -> int:
 
 
 def hideable(key: str, scratch: Collection[str]) -> bool:
-    """Return whether a process that cannot read a key can still read new files in these folders."""
+    """Return whether a key can be hidden without hiding new files in these scratch folders."""
     return not any(Path(key).is_relative_to(os.path.realpath(folder)) for folder in scratch)
 
 
 def without(keys: Collection[str], start: Callable[[], T], task_files: Collection[str] = ()) -> T:
-    """Call a function that starts a process, which cannot read these files; OSError if the kernel refuses.
+    """Call a function that starts a process which cannot read `keys`; OSError if the kernel refuses.
 
-    Where a key is in a folder above the folder of a task file, it cannot replace the task file either.
+    If a key is in a folder above the folder of a task file, the process cannot replace the task file either.
 
-    A rule holds for a thread and for what that starts, so the function has a thread of its own. That must not
-    live on: whoever is under the same rule could trace it, and so read the memory of this process.
+    A Landlock rule applies to a thread and its child processes, so the function runs in its own thread. The
+    thread must end: processes with the same rules could trace it, and so read the memory of this process.
     """
     hidden = {os.path.realpath(key) for key in keys}
     sealed = {str(folder) for key in hidden for folder in Path(key).parents}
@@ -72,14 +72,14 @@ def without(keys: Collection[str], start: Callable[[], T], task_files: Collectio
 
 
 def _restrict(hidden: Collection[str], sealed: Collection[str]) -> None:
-    """Let this thread read all files but the hidden, and change names in all folders but the sealed ones."""
+    """Forbid this thread to read hidden files, and to create, rename or remove files in sealed folders."""
     change = NAMES | (REFER if _version() >= REFER_VERSION else 0)
     handled = ctypes.c_uint64(READ_FILE | change)
     ruleset = _call(CREATE_RULESET, ctypes.byref(handled), ctypes.c_size_t(8), 0)
     try:
-        for path in _others("/", hidden):
+        for path in _complement("/", hidden):
             _allow(ruleset, path, READ_FILE)
-        for path in _others("/", sealed):
+        for path in _complement("/", sealed):
             _allow(ruleset, path, change, folders_alone=True)
         if _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "prctl")
@@ -89,10 +89,10 @@ def _restrict(hidden: Collection[str], sealed: Collection[str]) -> None:
 
 
 def _allow(ruleset: int, path: str, access: int, *, folders_alone: bool = False) -> None:
-    """Add a rule for a file or a folder and all below it."""
+    """Add a rule that allows an access for a file, or for a folder and everything below it."""
     try:
         opened = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:  # it is gone, or this user can't reach it
+    except OSError:  # it was removed, or this user has no access to it
         return
     try:
         if folders_alone and not stat.S_ISDIR(os.fstat(opened).st_mode):
@@ -103,25 +103,26 @@ def _allow(ruleset: int, path: str, access: int, *, folders_alone: bool = False)
         os.close(opened)
 
 
-def _others(folder: str, excepted: Collection[str]) -> Iterator[str]:
-    """Yield the files and folders below a folder that neither are nor hold excepted ones, the largest ones.
+def _complement(folder: str, excepted: Collection[str]) -> Iterator[str]:
+    """Yield files and folders that together are all below a folder, without the excepted paths.
 
-    An excepted folder is not one of them, but the entries in it are, unless they are excepted, too.
+    A folder without an excepted path below it is yielded as a whole. An excepted folder is not yielded, but
+    its entries are, unless they are excepted, too.
     """
     try:
         entries = [*os.scandir(folder)]
     except OSError:
         return
     for entry in entries:
-        if entry.is_symlink():  # a rule for a link would be one for what it leads to
+        if entry.is_symlink():  # a rule for a link would apply to its target
             continue
         if entry.path in excepted:
             if entry.is_dir(follow_symlinks=False):
-                yield from _others(entry.path, excepted)
+                yield from _complement(entry.path, excepted)
             continue
         below = [path for path in excepted if path.startswith(f"{entry.path}/")]
         if below:
-            yield from _others(entry.path, below)
+            yield from _complement(entry.path, below)
         else:
             yield entry.path
 

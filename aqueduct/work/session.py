@@ -1,4 +1,4 @@
-"""How Spark is started, or taken as spark-submit started it, and why it can't be."""
+"""The start of Spark, or the use of the Spark that spark-submit started, and the errors of both."""
 
 import math
 import os
@@ -29,41 +29,41 @@ from aqueduct.work import daemon, options, progress, sandbox, spark_errors, upda
 from aqueduct.work.options import SparkOptions
 
 SETTLED_SECONDS = 1.0
-# Of glibc in the workers. One arena: memory that a thread frees is used by the next one. Buffers of a fetch
-# and of unpacked frames are reused. If they went back to the system each time, the kernel would clear every
-# page of them again, which took as much CPU as the rest of a verify. Whole segments go back.
+# Settings of glibc for workers. With one arena, threads reuse memory that other threads freed. Buffers of
+# fetches and decompressed frames are kept: if they were returned to the system, the kernel would clear each
+# page again, which needed as much CPU as the rest of a verify. Buffers of whole segments are returned.
 MALLOC = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": str(16 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(32 << 20),
 }
-SHARED = ("aqueduct.", "boto3.", "botocore.")  # modules: what tasks need
+SHARED = ("aqueduct.", "boto3.", "botocore.")  # prefixes of modules that workers import at their start
 
-# py4j asks its converters about each argument. Those for numpy import pyspark.testing to answer, and with it
-# unittest, and pandas where it is: half a second. Nothing here gives Java what is numpy's.
+# py4j calls its converters for each argument. The numpy converters import pyspark.testing, unittest and
+# pandas, which takes half a second, and Aqueduct passes no numpy values to Java.
 INPUT_CONVERTER[:] = (
     converter for converter in INPUT_CONVERTER if not type(converter).__name__.startswith("Numpy")
 )
 
-JVM_SECONDS = 300.0  # in which it must answer
-_hidden: set[str] = set()  # files that the JVM can't read
+JVM_SECONDS = 300.0  # limit for the start of the JVM
+_hidden: set[str] = set()  # files that the JVM cannot read
 
-_making = threading.Lock()  # one context at a time, also where an earlier one was given up
+_making = threading.Lock()  # for one context at a time, also while the thread of an abandoned one still runs
 
 
 @contextmanager
 def session(name: str, asked: SparkOptions) -> Iterator[SparkContext]:
-    """Yield Spark with executors; Failed if it does not start, or has none in time."""
+    """Yield a Spark context with executors; Failed if Spark does not start, or has no executor in time."""
     with jvm():
-        context = _started(name, asked)
+        context = _start_context(name, asked)
     try:
         yield context
     finally:
-        with suppress(Py4JError, OSError):  # the JVM may have died
+        with suppress(Py4JError, OSError):  # the JVM may have ended
             context.stop()
 
 
-def _started(name: str, asked: SparkOptions) -> SparkContext:
+def _start_context(name: str, asked: SparkOptions) -> SparkContext:
     _forget_dead_jvm()
     with tempfile.TemporaryFile("w+") as log:
         try:
@@ -73,30 +73,32 @@ def _started(name: str, asked: SparkOptions) -> SparkContext:
             log.seek(0)
             lines = log.read().splitlines() or [str(error)]
             reason = next((line for line in lines if "xception" in line or "rror" in line), lines[-1])
-            raise Failed("spark-start-failed", f"Spark does not start: {reason}") from None
+            raise Failed("spark-start-failed", f"Cannot start Spark: {reason}") from None
         except OSError as error:
             if options.submitted():
-                raise  # its JVM was there, and is not any more
-            raise Failed("spark-start-failed", f"Spark does not start: {error}.") from None
+                raise  # the JVM of spark-submit ended
+            raise Failed("spark-start-failed", f"Cannot start Spark: {error}.") from None
     conf = _settings(name, asked)
-    for finding in _within_reach(str(conf.get("spark.master"))):  # before an executor can take over the JVM
+    for finding in _within_reach(
+        str(conf.get("spark.master"))
+    ):  # before an executor could compromise the JVM
         print(f"aqueduct: {finding}", file=sys.stderr, flush=True)
     with _logged() as spark_log:
-        context = _made(conf, asked, spark_log)
+        context = _create_context(conf, asked, spark_log)
         try:
             if not options.local_cores(str(context.master)):
                 _await_executor(context, asked, spark_log)
         except BaseException:
             context.stop()
             raise
-    # Who distributes a function has loaded what it needs.
+    # The driver has imported the modules that its functions need.
     loaded = (name for name in sys.modules if name.startswith(SHARED) and not name.startswith("aqueduct.cli"))
     context.environment |= MALLOC | {daemon.MODULES: ",".join(loaded)}
     return context
 
 
 class _Jvm(subprocess.Popen[bytes]):
-    """The process of the JVM. PySpark waits for ever for one that ended with 0 before it answered."""
+    """The process of the JVM. If it ends with 0 before it answers, PySpark would wait for ever."""
 
     def poll(self) -> int | None:
         code = super().poll()
@@ -104,7 +106,7 @@ class _Jvm(subprocess.Popen[bytes]):
 
 
 def _start_jvm(asked: SparkOptions) -> None:
-    """Start the JVM, if there is none, without the keys of this process where executors are other hosts'."""
+    """Start the JVM, unless it runs. With executors on other hosts, hide the keys of this process from it."""
     conf = SparkConf(loadDefaults=False).setAll([*options.launch(asked).items()])
     if options.submitted() or SparkContext._gateway:
         SparkContext._ensure_initialized(conf=conf)
@@ -137,7 +139,7 @@ def _start_jvm(asked: SparkOptions) -> None:
 
 
 def within_reach(context: SparkContext) -> LeftOut:
-    """Return which keys of this process the JVM can read, and so an executor that has taken it over."""
+    """Return the keys of this process that the JVM can read, and so an executor that compromised it."""
     return _within_reach(str(context.master))
 
 
@@ -146,11 +148,14 @@ def _within_reach(master: str) -> LeftOut:
     if not keys or options.local_cores(master):
         return ()
     if options.submitted():
-        reason = "spark-submit started the JVM. Run aqueduct itself, with --master."
+        reason = "spark-submit started the JVM. Run aqueduct without spark-submit, and pass --master."
     elif not sandbox.supported():
         reason = "the kernel has no Landlock, or does not let this process use it. Use Linux 5.13 or newer."
     else:
-        reason = "Spark needs its folder, or the JVM ran before. Move it to a folder that only keys are in."
+        reason = (
+            "Spark needs the folder of the key, or the JVM started before. Move the key to a folder that "
+            "contains only keys."
+        )
     files = ", ".join(sorted(keys))
     subject = f"Spark's JVM, and so a compromised executor, can read {files}"
     return (Skipped(subject, reason.rstrip("."), "spark-key-within-reach"),)
@@ -158,14 +163,15 @@ def _within_reach(master: str) -> LeftOut:
 
 @contextmanager
 def jvm() -> Iterator[None]:
-    """Guard what asks the JVM; Failed if that has died."""
+    """Guard calls to the JVM; Failed if the JVM has ended."""
     try:
         yield
     except (Py4JError, OSError):
         if _jvm_answers():
             raise
         raise Failed(
-            "spark-job-failed", "Spark's JVM on this host has died; run the command again: it resumes."
+            "spark-job-failed",
+            "Spark's JVM on this host ended unexpectedly. Run the command again to resume its work.",
         ) from None
 
 
@@ -174,12 +180,12 @@ def driver_contained() -> bool:
     if not options.submitted():
         return False
     with jvm():
-        SparkContext._ensure_initialized()  # of the JVM that is there
+        SparkContext._ensure_initialized()  # with the JVM of spark-submit
         return bool(SparkConf().get(options.DEPLOY_MODE) == "cluster")
 
 
 def alive(context: SparkContext) -> bool:
-    """Return whether the cluster and the JVM still have the application."""
+    """Return whether the application still runs, in the cluster and in the JVM."""
     try:
         return not context._jsc.sc().isStopped()
     except (Py4JError, OSError, AttributeError):
@@ -193,11 +199,11 @@ class Executor:
     id: str
     host: str
     cores: int
-    ended: int  # tasks, well
+    ended: int  # tasks that ended without an error
 
 
 def executors(context: SparkContext) -> list[Executor]:
-    """List the executors that are there now, by what Spark's own pages show; Failed without a JVM."""
+    """List the present executors, as Spark's web pages do; Failed if the JVM has ended."""
     with jvm():
         listed = context._jsc.sc().statusStore().executorList(True)
         every = (listed.apply(index) for index in range(listed.size()))
@@ -214,14 +220,14 @@ def executors(context: SparkContext) -> list[Executor]:
 
 
 def waiting_seconds(context: SparkContext) -> float:
-    """Return for how long Spark waits for executors that were asked for."""
+    """Return the longest time in seconds that Spark waits for the requested executors."""
     java: Any = context._jvm
     limit = context.getConf().get(options.WAITING_TIME)
     return float(java.org.apache.spark.network.util.JavaUtils.timeStringAsSec(limit))
 
 
-def _made(conf: SparkConf, asked: SparkOptions, spark_log: Callable[[], str]) -> SparkContext:
-    """Make the context in a thread of its own: with a master that does not answer, that takes a minute."""
+def _create_context(conf: SparkConf, asked: SparkOptions, spark_log: Callable[[], str]) -> SparkContext:
+    """Create the context in its own thread, because an unreachable master blocks it for a minute."""
     updates.guard()
     made: list[SparkContext | BaseException] = []
     given_up = threading.Event()
@@ -257,19 +263,17 @@ def _made(conf: SparkConf, asked: SparkOptions, spark_log: Callable[[], str]) ->
     (context,) = made
     if isinstance(context, Py4JJavaError):
         causes = [*_causes(context)]
-        reason = (
-            spark_errors.reason("\n".join(causes)) or f"Spark does not start: {causes[-1].splitlines()[0]}"
-        )
+        reason = spark_errors.reason("\n".join(causes)) or f"Cannot start Spark: {causes[-1].splitlines()[0]}"
         raise Failed("spark-start-failed", reason) from None
     if isinstance(context, Py4JError | PySparkException | ValueError):
-        raise Failed("spark-start-failed", f"Spark does not start: {context}") from None
+        raise Failed("spark-start-failed", f"Cannot start Spark: {context}") from None
     if isinstance(context, BaseException):
         raise context
     return context
 
 
 def _causes(error: Py4JJavaError) -> Iterator[str]:
-    """Yield what an error says, and then what began it."""
+    """Yield the message of an error, then the messages of its causes."""
     cause = error.java_exception
     while cause is not None:
         yield str(cause.getMessage() or cause.toString())
@@ -277,7 +281,7 @@ def _causes(error: Py4JJavaError) -> Iterator[str]:
 
 
 def _await_executor(context: SparkContext, asked: SparkOptions, spark_log: Callable[[], str]) -> None:
-    """Wait for a first executor, and up to Spark's own limit for the others that were launched."""
+    """Wait for the first executor, then up to Spark's limit for the other launched executors."""
     master, seconds = context.master, asked.executor_seconds
     conf = context.getConf()
     driver = f"{conf.get('spark.driver.host')}:{conf.get('spark.driver.port')}"
@@ -287,15 +291,17 @@ def _await_executor(context: SparkContext, asked: SparkOptions, spark_log: Calla
         if reason := spark_errors.start(spark_log(), str(master), driver):
             raise Failed("spark-executors-missing", reason)
         if context._jsc.sc().isStopped():
-            raise Failed("spark-executors-missing", f"{master} gave this application up: its log says why.")
+            raise Failed(
+                "spark-executors-missing", f"{master} ended this application. Its log shows the reason."
+            )
         if now - began > seconds:
             raise Failed("spark-executors-missing", spark_errors.NO_EXECUTOR.format(master, seconds))
         if now - reported_at > progress.SECONDS:
             progress.note(f"Waiting for resources of {master}, for {now - began:.0f} s")
             reported_at = now
         time.sleep(0.1)
-    # The others are counted for the division of the work: as many as the master has launched; where it does
-    # not tell, those that are there when no more have come for a moment.
+    # The number of executors decides the division of the work, so wait for all that the master has launched.
+    # If the master does not report a number, wait until no executor has registered for SETTLED_SECONDS.
     first = changed = reported_at = time.monotonic()
     limit_seconds = waiting_seconds(context)
     while (now := time.monotonic()) - first < limit_seconds:
@@ -313,7 +319,7 @@ def _await_executor(context: SparkContext, asked: SparkOptions, spark_log: Calla
 
 
 def _forget_dead_jvm() -> None:
-    """Let pyspark start a new JVM where the one of an earlier session was killed."""
+    """Make PySpark start a new JVM if the JVM of an earlier session has ended."""
     if SparkContext._jvm and not _jvm_answers():
         SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
 
@@ -327,18 +333,18 @@ def _jvm_answers() -> bool:
 
 
 def _settings(name: str, asked: SparkOptions) -> SparkConf:
-    """Return all settings: those of spark-submit or spark-defaults.conf, the command line's, then ours."""
+    """Return all settings: of spark-submit or spark-defaults.conf, of the command line, and of Aqueduct."""
     conf = SparkConf()
     conf.setAll([*asked.settings.items()])
     if asked.master and conf.get("spark.master") not in (options.LOCAL, asked.master):
         raise Refused(
             "spark-setting-unsupported",
-            f"spark-submit was given --master {conf.get('spark.master')}, and the application "
-            f"--master {asked.master}: give one of them.",
+            f"spark-submit has --master {conf.get('spark.master')}, but the application has "
+            f"--master {asked.master}. Pass only one of them.",
         )
     if asked.master:
         conf.setMaster(asked.master)
-    # spark-submit names an application by its file, if nobody else names it.
+    # spark-submit uses the file name as the name of an application without a name.
     if conf.get("spark.app.name", "pyspark-shell") in ("pyspark-shell", Path(sys.argv[0]).name):
         conf.setAppName(name)
     has = dict(conf.getAll())
@@ -349,7 +355,7 @@ def _settings(name: str, asked: SparkOptions) -> SparkConf:
 
 @contextmanager
 def _logged() -> Iterator[Callable[[], str]]:
-    """Yield a function that returns what Spark has logged since; where else its log goes is the user's."""
+    """Yield a function that returns Spark's log since this call. Other appenders of the user stay."""
     jvm: Any = SparkContext._jvm
     log4j = jvm.org.apache.logging.log4j
     writer = jvm.java.io.StringWriter()
@@ -370,7 +376,7 @@ def _logged() -> Iterator[Callable[[], str]]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Put off Ctrl-C: a JVM that loses its parent while it starts would stay for ever (Spark 4.0.0)."""
+    """Delay Ctrl-C: a JVM whose parent ends during its start would run for ever (Spark 4.0.0)."""
     interrupted = threading.Event()
     before = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
     try:
@@ -383,7 +389,7 @@ def _uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def _stderr(log: IO[str]) -> Iterator[None]:
-    """Make processes that are started meanwhile write their stderr to the file."""
+    """Redirect the stderr of processes that start within this context to the file."""
     ours = os.dup(2)
     os.dup2(log.fileno(), 2)
     try:

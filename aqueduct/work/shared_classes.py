@@ -1,4 +1,4 @@
-"""Spark's classes, read and verified once for all JVMs of a host that start later (JEP 350)."""
+"""An archive of Spark's classes, which all later JVMs of a host load without verification (JEP 350)."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from typing import Any
 from aqueduct.errors import AqueductError, Failed
 from aqueduct.work import jvm
 
-# What drivers do: a job in Python, and SQL.
+# Loads the classes that drivers use: a job in Python, and SQL.
 PROGRAM = """
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
@@ -20,15 +20,18 @@ assert spark.range(9).selectExpr("id + 1 AS number").where("number > 3").count()
 
 
 def taken(archive: Path) -> bool:
-    """Return whether a JVM of this host takes an archive that is there."""
+    """Return whether the archive exists and a JVM of this host can use it."""
     must = ["-Xshare:on", f"-XX:SharedArchiveFile={archive}", "-XX:ErrorFile=/dev/null"]
     return archive.exists() and not _java(*must, "-cp", jvm.jars(), "-version").returncode
 
 
 def make() -> None:
-    """Write the archive; Failed with what Java said."""
+    """Create the archive; Failed with the output of Java, or if Spark is not installed."""
     if not (jvm.home() / "jars").is_dir():
-        raise Failed("spark-missing", f"There is no Spark in {jvm.home()}.")
+        raise Failed(
+            "spark-missing",
+            f"{jvm.home()} contains no Spark. Install Spark, or set SPARK_HOME to its folder.",
+        )
     with tempfile.TemporaryDirectory(dir=jvm.home()) as scratch:
         archive, program = Path(scratch, "classes.jsa"), Path(scratch, "program.py")
         program.write_text(PROGRAM)
@@ -44,11 +47,11 @@ def make() -> None:
         submit = ["org.apache.spark.deploy.SparkSubmit", "--master", "local[2]"]
         submit += ["--conf", "spark.ui.enabled=false", str(program)]
         process = _java(*dump, *submit, cwd=scratch, env=environment)
-        if process.returncode or not taken(archive):  # one that was cut off would end each JVM
+        if process.returncode or not taken(archive):  # a truncated archive would crash each JVM
             output = (process.stderr.strip() or process.stdout.strip()).splitlines()
             raise Failed(
                 "spark-classes-not-archived",
-                f"Spark's classes could not be archived: {' '.join(output[-3:])}",
+                f"Cannot create the archive of Spark's classes: {' '.join(output[-3:])}",
             )
         archive.chmod(0o444)
         archive.replace(jvm.archive())
@@ -65,5 +68,5 @@ if __name__ == "__main__":
         if not taken(jvm.archive()):
             make()
             print("made")
-    except (AqueductError, OSError) as error:  # of folders that this user can't write, or without Java
+    except (AqueductError, OSError) as error:  # OSError: Java is missing, or a folder is not writable
         sys.exit(f"aqueduct: {error}")

@@ -27,19 +27,19 @@ from aqueduct.work.spark_usage import SparkFigures
 
 T = TypeVar("T")
 Tick = Callable[[int], None]
-# Settings that name the history server's page: ours for a standalone cluster, Spark's own for YARN.
+# Settings with the URL of the history server: ours for a standalone cluster, Spark's for YARN.
 HISTORY = ("spark.aqueduct.historyServer.address", "spark.yarn.historyServer.address")
-COMPARISON = "Compare what workers have"  # of a job that does nothing else
+COMPARISON = "Compare what workers have"  # description of the job that compares versions
 
 
 INVALID = (
-    "Nothing that it returned was used. An executor may be compromised: check the hosts of the cluster, and "
-    "replace its secret if one is."
+    "Aqueduct did not use the result. An executor may be compromised. Check the hosts of the cluster. If one "
+    "is compromised, replace the secret of the cluster."
 )
 
 
 def collected(returned: "RDD[bytes]") -> list[bytes]:
-    """Return the bytes that tasks return, as they are: `RDD.collect` would unpickle them."""
+    """Return the bytes that tasks returned, without unpickling them as `RDD.collect` does."""
     return returned._reserialize(NoOpSerializer()).collect()
 
 
@@ -48,20 +48,20 @@ def _nothing() -> None:
 
 
 class Application:
-    """A Spark application that runs plain functions, a task for each description."""
+    """A Spark application that runs plain functions, with one task for each description."""
 
     def __init__(self, context: SparkContext, figures: SparkFigures, patience: float) -> None:
-        """Keep the context, where figures are counted, and for how long to wait for executors."""
+        """Store the arguments. `patience`: seconds to wait if the application has no executor."""
         self._context = context
         self._figures = figures
         self._patience = patience
-        # Of all jobs, because pyspark keeps an accumulator for ever: tasks that ended, and their work.
+        # Completed tasks and their work, for all jobs, because PySpark never frees an accumulator.
         self._ended, self._done = context.accumulator(0), context.accumulator(0)
 
     def __call__(
         self, function: Callable[[D], R], descriptions: Sequence[D], size: Size[D] | None = TASKS
     ) -> list[R]:
-        """Return the results, in order; Failed if a call ended with it."""
+        """Return the results in order. The first error of a call is raised."""
         self._figures.executors = 0 if self._here else len(session.executors(self._context))
         watched = Progress(descriptions, size)
         with self._files() as files:
@@ -75,7 +75,7 @@ class Application:
         return self.read(results.result_type(function), returned, len(descriptions))
 
     def read(self, hint: Any, returned: Sequence[bytes], tasks: int) -> list[Any]:
-        """Return the results of tasks; raise the first error in them, Failed if they are anything else."""
+        """Return the results of tasks. Raise their first error; Failed if a result is not valid."""
         try:
             if len(returned) != tasks:
                 raise Unreadable(f"{tasks} tasks returned {len(returned)} results")
@@ -91,14 +91,14 @@ class Application:
     def _invalid(self, reason: str) -> Failed:
         return Failed(
             "spark-result-invalid",
-            f"A task of {self._context.master} returned no result: {reason}. {INVALID}",
+            f"A task of {self._context.master} returned an invalid result: {reason}. {INVALID}",
         )
 
     def try_workers(self) -> None:
-        """Run idle tasks until each executor has run one; raise Failed if workers can't run ours.
+        """Run empty tasks until each executor has run one; Failed if workers cannot run Aqueduct's tasks.
 
-        An executor registers some seconds before it accepts tasks. Until then the others get all of them. The
-        wait ends WAITING_TIME after the last executor has registered.
+        An executor registers some seconds before it accepts tasks. Until then, other executors get all tasks.
+        The wait ends WAITING_TIME after the last executor registered.
         """
         if self._here:
             return
@@ -108,7 +108,7 @@ class Application:
         def job() -> set[bytes]:
             self._context.setJobDescription(COMPARISON)
             cores = self.cores
-            # A lambda, because another version of this module may not be one that workers can import.
+            # A lambda is pickled by value: workers with another version may be unable to import this module.
             tasks = self._context.parallelize(range(cores), cores).map(
                 lambda _: environment.OWN_CODE.encode()
             )
@@ -120,7 +120,10 @@ class Application:
                 seen_ids, since = seen_ids | ids, now
             idle = {executor.host for executor in executors if not executor.ended}
             if idle and now - since > limit_seconds:
-                print(f"Continuing before executors on {', '.join(idle)} have run a task", file=sys.stderr)
+                print(
+                    f"Continuing, although executors on {', '.join(idle)} have not run a task yet",
+                    file=sys.stderr,
+                )
                 return
             if not idle:
                 return
@@ -134,9 +137,9 @@ class Application:
         descriptions: Sequence[D] = (),
         size: Size[D] | None = None,
     ) -> T:
-        """Return what a job returns that queries Spark, in a session of these settings.
+        """Run a job that queries Spark, in a session with these settings, and return its result.
 
-        Its tasks call the job's last argument with the work that they have done, by `size` of `descriptions`.
+        Its tasks call the job's last argument with the work that they did, in the unit of `size`.
         """
         self._figures.executors = 0 if self._here else len(session.executors(self._context))
         watched = Progress(descriptions, size)
@@ -151,7 +154,7 @@ class Application:
             return self._watch(asked, watched)
 
     def _watch(self, job: Callable[[], T], watched: Progress[D]) -> T:
-        """Wait for the job, and tell how far it is."""
+        """Run the job and show its progress. Failed if a progress update of a task is not valid."""
         ended, work_done = self._ended.value, self._done.value
         try:
             job_result = self._wait(
@@ -168,9 +171,10 @@ class Application:
     def _wait(
         self, job: Callable[[], T], tell: Callable[[], None] = _nothing, clear: Callable[[], None] = _nothing
     ) -> T:
-        """Run the job in another thread: this one tells progress, and Ctrl-C can't hurt py4j here.
+        """Run the job in another thread. This thread shows progress, and Ctrl-C cannot interrupt a py4j call.
 
-        Failed if a cluster has no executor for it for so many seconds: Spark itself would wait for ever.
+        Failed if the cluster has no executor for the application for `patience` seconds: Spark itself would
+        wait for ever.
         """
         context = self._context
         with session.jvm(), ThreadPoolExecutor(1) as working:
@@ -190,12 +194,12 @@ class Application:
                         raise Failed(
                             "spark-executors-missing",
                             f"{context.master} has had no executor for this application for "
-                            f"{now - worked:.0f} s: see that its workers run, and run the command again: it "
-                            "resumes.",
+                            f"{now - worked:.0f} s. Check that its workers run, and run the command again to "
+                            "resume its work.",
                         )
                 return result.result()
             except KeyboardInterrupt:
-                with suppress(Py4JError, OSError):  # spark-submit's JVM takes Ctrl-C, too
+                with suppress(Py4JError, OSError):  # Ctrl-C also ends the JVM of spark-submit
                     context.cancelAllJobs()
                 raise
             except (Py4JJavaError, CapturedException) as error:
@@ -205,13 +209,13 @@ class Application:
                 if not self._here and (reason := spark_errors.reason(message)):
                     raise Failed("spark-environment-mismatch", reason) from None
                 if "PythonException" in message or "[PYTHON_EXCEPTION]" in message:
-                    raise  # a mistake of ours: the traceback is what helps
+                    raise  # a fault of Aqueduct: show the traceback
                 if not session.alive(context):
-                    message = f"{context.master} has lost this application; its log says why."
-                raise Failed("spark-job-failed", f"Spark gave up: {message.splitlines()[0]}") from None
+                    message = f"{context.master} ended this application. Its log shows the reason."
+                raise Failed("spark-job-failed", f"The Spark job failed: {message.splitlines()[0]}") from None
 
     def _files(self) -> AbstractContextManager[JobFiles]:
-        """Collect what tasks need; of a master on this host they find it where it is."""
+        """Collect the files that tasks need. Tasks on this host read them at their own paths."""
         return nullcontext(job_files.lent_alone()) if self._here else job_files.packed()
 
     @property
@@ -220,7 +224,7 @@ class Application:
 
     @property
     def cores(self) -> int:
-        """The number of tasks that run at once on the executors that are there now."""
+        """The number of tasks that run at once on the present executors."""
         if self._here:
             return self._here
         per_task = int(self._context.getConf().get("spark.task.cpus", "1"))
@@ -228,11 +232,11 @@ class Application:
 
     @property
     def ended(self) -> bool:
-        """Whether the cluster or the JVM has lost it: another one must be started."""
+        """Whether the application ended, in the cluster or in the JVM: a new one must be started."""
         return not session.alive(self._context)
 
     def __str__(self) -> str:
-        """Say where the work is done."""
+        """Describe where the work is done, for the line `Working ...`."""
         if self._here:
             return f"on Spark, {count(self._here, 'core')} of this host"
         executors = session.executors(self._context)
@@ -266,10 +270,10 @@ def _attempt(
     work_done: Accumulator[int],
     sized: tuple[D, int],
 ) -> bytes:
-    """Return the host and the result, or an error with a sentence, as JSON.
+    """Run a task: return its host, and its result or error, as JSON.
 
-    Raised, it would come back as the text of a traceback. `code` is the driver's: an executor that came
-    later, or whose host was upgraded meanwhile, may have another one.
+    A raised error would reach the driver only as a traceback. `code` is the fingerprint of the driver's code:
+    an executor that registered later, or whose host was upgraded, may have another one.
     """
     hint = results.result_type(function)
     try:
@@ -285,6 +289,6 @@ def _attempt(
 
 
 def _tick(ended: Accumulator[int], work_done: Accumulator[int], size: int) -> None:
-    """Count a task that ended, and its work."""
+    """Count a completed task and its work."""
     ended.add(1)
     work_done.add(size)

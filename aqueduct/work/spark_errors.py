@@ -1,60 +1,62 @@
-"""Why Spark can't start, or its workers can't run our tasks: a sentence, by what Spark 4.3 says."""
+"""Sentences about failures of Spark: its start, and tasks on workers, from the output of Spark 4.3."""
 
 import re
 
 PACK = "`aqueduct environment --out env.tar.gz`"
-GIVE = f"give them what {PACK} packs, by --conf spark.archives=env.tar.gz#environment"
-OTHER_VERSION = f"Workers have another version of Aqueduct than this host: {GIVE}."
-UNANSWERED = "{} does not answer: see that it runs, and that this host reaches its port."
+GIVE = f"Pack their environment with {PACK}, and pass --conf spark.archives=env.tar.gz#environment"
+OTHER_VERSION = f"Workers have another version of Aqueduct than this host. {GIVE}."
+UNANSWERED = "{} does not answer. Check that it runs, and that this host can connect to its port."
 NO_EXECUTOR = (
-    "{} gave no executor within {:g} s: see that its workers have free cores and memory; --wait waits longer."
+    "{} started no executor within {:g} s. Check that its workers have free cores and memory, or pass a "
+    "longer --wait."
 )
 QUEUED = (
-    "{} started no application in time: see that the ResourceManager of HADOOP_CONF_DIR runs, and that its "
-    "queue has free memory and cores; --wait waits longer."
+    "{} did not start the application in time. Check that the ResourceManager of HADOOP_CONF_DIR runs, and "
+    "that its queue has free memory and cores, or pass a longer --wait."
 )
-ENDED_EXECUTORS = 4  # with none that ran: no later one will
-# Braces take what the pattern's groups found. The first pattern that is found is the reason.
+ENDED_EXECUTORS = 4  # after so many without one that ran, no later executor will run
+# The first pattern that matches is the reason. Braces are replaced by the groups of the pattern.
 SENTENCES = (
     (
         r"aqueduct: (The worker [^\n]{1,1000})\.\n",
-        "{}. Install that Python there, or pack it (aqueduct environment) on a host like that one.",
+        "{}. Install this Python version on the worker, or pack the environment (aqueduct environment) on a "
+        "host with the Python version and machine type of the worker.",
     ),
     (
         r'Cannot run program "(\./[^"]+)"',
-        f"Workers found no {{}} in an archive of spark.archives: {PACK} makes one that has it; the folder is "
-        "what stands behind the # of the archive.",
+        f"Workers found no {{}} in the archives of spark.archives. Create the archive with {PACK}. Its "
+        "folder on workers is the name after # in spark.archives.",
     ),
     (
         r'Cannot run program "([^"]+)"',
-        f"Workers have no {{}}: {GIVE}; or name their own Python, with Aqueduct, in PYSPARK_PYTHON.",
+        f"Workers have no {{}}. {GIVE}, or set PYSPARK_PYTHON to a Python of the workers that has Aqueduct.",
     ),
     (
         r"different version: ([\d.]+) than that in driver: ([\d.]+)",
-        f"Workers run Python {{}}, this host {{}}, and they have to be the same: {GIVE}, or name such a "
-        "Python of theirs in PYSPARK_PYTHON.",
+        f"Workers run Python {{}}, but this host runs Python {{}}, and both must be the same. {GIVE}, or set "
+        "PYSPARK_PYTHON to a Python of the workers with the version of this host.",
     ),
     (r"No module named '?aqueduct\.", OTHER_VERSION),
     (r"ImportError: cannot import name '\w+' from 'aqueduct", OTHER_VERSION),
     (r"AttributeError: (?:Can't get attribute '\w+' on <)?module 'aqueduct", OTHER_VERSION),
     (
         r"No time zone found with key ([\w/+-]+)",
-        "Workers don't know the time zone {}: install their distribution's package tzdata there.",
+        "Workers do not know the time zone {}. Install the distribution's package tzdata on them.",
     ),
-    (r"No module named '?(\w+)", f"Workers lack the Python package {{}}: {GIVE}."),
+    (r"No module named '?(\w+)", f"Workers lack the Python package {{}}. {GIVE}."),
     (
         r"(?:gzip|tar): \S*/([^/\s]+\.t(?:ar\.)?gz): ([^\n]+)",
-        f"The archive {{}} cannot be unpacked ({{}}): pack it again, by {PACK}.",
+        f"Workers cannot unpack the archive {{}}: {{}}. Create it again with {PACK}.",
     ),
     (
         r"(?:gzip|tar): ([^\n]+)",
-        f"An archive of spark.archives cannot be unpacked ({{}}): pack it again, by {PACK}.",
+        f"Workers cannot unpack an archive of spark.archives: {{}}. Create it again with {PACK}.",
     ),
 )
 
 
 def reason(output: str) -> str | None:
-    """Return why Spark can't run our tasks, if what it said is known."""
+    """Return the sentence about a failed task from Spark's output; None if the output is not known."""
     for pattern, sentence in SENTENCES:
         if match := re.search(pattern, output):
             return sentence.format(*match.groups())
@@ -62,9 +64,9 @@ def reason(output: str) -> str | None:
 
 
 def late(output: str, master: str, seconds: float) -> str | None:
-    """Return why no application began in time, by what Spark logged; None if it waits for more executors.
+    """Return the reason from Spark's log why the application did not start within so many seconds.
 
-    Spark waits for all that were asked for (spark.scheduler.maxRegisteredResourcesWaitingTime).
+    None if Spark has executors and waits for more (spark.scheduler.maxRegisteredResourcesWaitingTime).
     """
     if "Registered executor" in output:
         return None
@@ -74,29 +76,30 @@ def late(output: str, master: str, seconds: float) -> str | None:
 
 
 def launched(output: str) -> int:
-    """Return how many executors a standalone master has launched that have not ended; 0: it does not tell."""
+    """Return the number of launched executors that still run, from the log; 0 if the master reports none."""
     ended = re.findall(r"Executor updated: \S+ is now (?:EXITED|FAILED|LOST|KILLED)", output)
     return output.count("Granted executor ID ") - len(ended)
 
 
 def start(output: str, master: str, driver: str) -> str | None:
-    """Return why no executor will come, by what Spark logged, as a sentence; None if one may.
+    """Return the reason from Spark's log why no executor will register; None if one may still register.
 
-    `driver` is the address that the driver announced.
+    `driver`: the address that the driver announced.
     """
-    # It took the connection, and then not what it was told over it. Of several, one may be down meanwhile.
+    # A master that accepts the connection and then fails rejects the authentication. With several masters,
+    # one of them may only be down.
     answered = "Exception while bootstrapping client" in output or "Successfully created connection" in output
     alone = "," not in master and "Connected to Spark cluster" not in output
     if alone and answered and "Failed to connect to master" in output:
         return (
-            f"{master} refuses this host: both need the same spark.authenticate.secret, in "
-            "spark-defaults.conf of SPARK_CONF_DIR, and the same version of Spark."
+            f"{master} rejects this host. Use the same spark.authenticate.secret (in spark-defaults.conf of "
+            "SPARK_CONF_DIR) and the same version of Spark on both."
         )
     if "All masters are unresponsive" in output:
         return UNANSWERED.format(master)
     if output.count("is now EXITED") >= ENDED_EXECUTORS and "Registered executor" not in output:
         return (
-            f"{master} started executors which ended at once. They must reach this driver at {driver}: if "
-            "they can't, set spark.driver.host; if they can, the workers' logs of them say why."
+            f"{master} started executors, but they ended immediately. Check that they can reach this driver "
+            f"at {driver}. If they cannot, set spark.driver.host. Otherwise, read their logs on the workers."
         )
     return None

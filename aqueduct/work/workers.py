@@ -1,4 +1,4 @@
-"""Workers run a plain function over small descriptions: in this process, or by Spark if that ends sooner."""
+"""The choice of a runner for a function over small descriptions: this process, or Spark if it ends sooner."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -15,35 +15,36 @@ from aqueduct.work.runner import THREADS, Runner, here, threads
 from aqueduct.work.spark_usage import SparkFigures
 
 if TYPE_CHECKING:
-    from aqueduct.work.spark import Application  # takes a while, and is not installed everywhere
+    from aqueduct.work.spark import Application  # slow to import, and not installed everywhere
 
 R = TypeVar("R", bound=Runner)
 
-TASKS_PER_CORE = 3  # so that cores end at about the same time
+TASKS_PER_CORE = 3  # so that all cores end at about the same time
 
 
 class Workers:
-    """The workers: this process, or Spark where that ends sooner. Spark starts once, when it is needed."""
+    """Runs work in this process, or on Spark. Spark starts once, at the first work that needs it."""
 
     def __init__(self, name: str, options: SparkOptions | None = None) -> None:
-        """Keep Spark's name and options.
+        """Store the application's name and its options.
 
-        With a master, Spark does all work. Without one, Spark's workers are this host's cores, and do only
-        what they do sooner than this process; on a host without PySpark they do nothing.
+        With a master, Spark does all work. Without a master, Spark uses the cores of this host, and only for
+        work that ends sooner than in this process. Without PySpark, this process does all work.
         """
         self._name = name
         self._options = options or SparkOptions()
         self._spark: Application | None = None
         self._stack = ExitStack()
-        self._told = ""
+        self._announced = ""
         self.figures = SparkFigures()
 
     def __enter__(self) -> Self:
-        """Refused, before anything was done, if Spark is wanted and this host has no PySpark."""
+        """Refused, before any work, if the options require Spark and PySpark is not installed."""
         if self._options.wanted:
             with packages("spark"):
                 from aqueduct.work import session
-        # A cluster takes a driver of its own that never asked for executors for one that failed.
+        # In deploy mode cluster, a driver that never requested executors counts as failed. So start Spark
+        # now.
         if submitted() and session.driver_contained():
             self._application()
         return self
@@ -54,56 +55,56 @@ class Workers:
 
     @property
     def on_other_hosts(self) -> bool:
-        """Return whether tasks, and so the keys that they use, can be sent to other hosts."""
+        """Whether tasks, with the keys that they use, can be sent to other hosts."""
         if submitted():
             return True
         return self._options.wanted and not local_cores(given(self._options).get("spark.master", LOCAL))
 
     def runner(self, work: Work) -> Runner:
         """Return the runner of this work."""
-        return self._application() if self._by_spark(work) else self._tell("in this process", here)
+        return self._application() if self._by_spark(work) else self._announce("in this process", here)
 
     def parallel(self, work: Work | None) -> Runner:
-        """Return the runner of tasks that spend their time outside of Python; None: of little work.
+        """Return the runner of tasks that mostly wait or run outside of Python. `work` None: little work.
 
-        This process does two at once.
+        In this process, two of them run at once.
         """
-        return self._application() if self._by_spark(work) else self._tell("in this process", threads)
+        return self._application() if self._by_spark(work) else self._announce("in this process", threads)
 
     def many(self, work: Work | None) -> int:
-        """Return how many tasks run at once; 0: none, but this process does the work."""
+        """Return the number of Spark tasks that run at once; 0 if this process does the work."""
         if not self._by_spark(work):
             return 0
         master = None if submitted() else given(self._options).get("spark.master", LOCAL)
         return (master and local_cores(master)) or self._application().cores
 
     def at_once(self, work: Work | None) -> int:
-        """Return how many tasks `parallel` runs at once."""
+        """Return the number of tasks that `parallel` runs at once."""
         return self.many(work) or THREADS
 
     def depends_on_size(self, most: Work) -> bool:
-        """Return whether work of this size is Spark's, and less may not be."""
+        """Return whether the size of the work decides: Spark does the largest work, but may not do less."""
         return not self._options.wanted and self._by_spark(most)
 
     def spark(self) -> "Application":
-        """Return Spark, which some work needs however little it is."""
+        """Return the Spark application, for work that always needs Spark."""
         return self._application()
 
     def per_task(self, per_second: int | None, work: Work) -> float | None:
-        """Return each task's part, in `parallel`, of a limit for the whole run."""
+        """Return the share of each task of `parallel` in a rate limit of the run; None without a limit."""
         return per_second / self.at_once(work) if per_second else None
 
     def task_size(self, total: int, bounds: tuple[int, int], work: Work | None) -> int:
-        """Return how much of a total each task, in `parallel`, has at most; `bounds` of that: least, most."""
+        """Return the largest share of a task of `parallel` in a total, within `bounds` (minimum, maximum)."""
         least, most = bounds
         return min(most, max(least, total // (TASKS_PER_CORE * self.at_once(work))))
 
     def ran(self) -> dict[str, dict[str, int]]:
-        """Return, for a report, the number of Spark's tasks by host, since the last one."""
+        """Return the number of Spark tasks by host since the last report, as an entry of the report."""
         return {"tasks": self.figures.new_tasks()}
 
     def reported(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a report with what Spark ran, and with the keys that its JVM could read."""
+        """Return a report with Spark's tasks, and with the keys that its JVM could read as skipped items."""
         findings = left_out_entries(self.figures.within_reach)
         more = {"left_out": [*content.get("left_out", ()), *findings]} if findings else {}
         return {**content, **more, **self.ran()}
@@ -131,11 +132,11 @@ class Workers:
                 from aqueduct.work.spark import application
 
             self._spark = self._stack.enter_context(application(self._name, self._options, self.figures))
-        return self._tell(str(self._spark), self._spark)
+        return self._announce(str(self._spark), self._spark)
 
-    def _tell(self, where: str, runner: R) -> R:
-        """Say where the work is done, where that is new."""
-        if where != self._told:
+    def _announce(self, where: str, runner: R) -> R:
+        """Print where the work is done, if this changed since the last call, and return the runner."""
+        if where != self._announced:
             progress.note(f"Working {where}.")
-            self._told = where
+            self._announced = where
         return runner

@@ -259,7 +259,7 @@ def test_backup_without_encryption_options_leaves_encrypted_store_unchanged(
 
 def test_keys_that_are_no_use(made: Path, host: Pair, recipient: Pair, capsys: Said) -> None:
     assert verify(made, "--private-key", str(recipient.public)) == ExitCode.REFUSED
-    assert "a receiver's private key is needed" in capsys.readouterr().err
+    assert "Pass a receiver's private key" in capsys.readouterr().err
     recipient.private.chmod(0o640)
     assert verify(made, *recipient.opens) == ExitCode.REFUSED
     assert_printed(capsys.readouterr().err, "key-file-permissions")

@@ -73,8 +73,8 @@ def test_without_a_network_the_remedy_is_said(tree: Path, folder: Path) -> None:
     )
     assert run.returncode == 2, run.stdout + run.stderr
     [sentence] = run.stderr.strip().splitlines()
-    assert sentence.startswith("demo: could not make the Python environment: ")
-    assert sentence.endswith("see that this machine reaches a Python package index.")
+    assert sentence.startswith("demo: cannot create the Python environment: ")
+    assert sentence.endswith("Check that this machine can reach a Python package index.")
     assert not (tree / ".venv/complete").exists()
 
 
@@ -98,7 +98,7 @@ def test_demo_reports_too_little_memory_before_any_change(
     )
     assert run.returncode == 2, run.stdout + run.stderr
     first = next((line for line in run.stdout.splitlines() if line.startswith("==>")), "")
-    assert (f"takes up to {mebibytes} MiB" in first) == said, run.stdout
+    assert (f"uses up to {mebibytes} MiB" in first) == said, run.stdout
 
 
 def test_an_interrupted_run_says_how_to_go_on(tree: Path, folder: Path) -> None:
@@ -118,9 +118,9 @@ def test_an_interrupted_run_says_how_to_go_on(tree: Path, folder: Path) -> None:
         with asking:
             os.killpg(run.pid, signal.SIGINT)  # as a terminal does
             out, said = run.communicate(timeout=60)
-    assert "Making the Python environment" in out
+    assert "Creating the Python environment" in out
     assert run.returncode == 130, said
-    assert "demo: interrupted; nothing is broken: run it again to resume" in said
+    assert "demo: interrupted. Nothing is damaged. Run the script again to resume" in said
     assert not (tree / ".venv/complete").exists()
 
 

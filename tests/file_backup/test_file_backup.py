@@ -942,7 +942,7 @@ def test_backups_on_read_only_disk_can_be_read(here: Site, locks: str) -> None:
         here.said()
         for code in (here.backup(1), here.run("prune", "--keep-last=1", "--execute")):
             assert code == 2
-        assert here.said().count("its disk is read-only; mount it writable.") == 2
+        assert here.said().count("the file system is read-only; mount it read-write.") == 2
         assert here.backup(1, "--name=new") == 2
         assert_printed(here.said(), "backup-folder-unwritable", here.backups / "new")
 

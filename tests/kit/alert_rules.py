@@ -1,4 +1,4 @@
-"""The alert rules of all files, by the alert."""
+"""The alert rules of all files, by name."""
 
 from pathlib import Path
 from typing import Any

@@ -1,6 +1,6 @@
 """Playbooks of this checkout, run as `ansible-playbook` runs them, without importing Ansible anew for each.
 
-A process that has imported it forks for every run. The import is most of what a short playbook costs.
+A process that has imported Ansible forks for every run. The import takes most of the time of short playbooks.
 """
 
 import atexit
@@ -38,16 +38,16 @@ WAITING = """
 
 
 def waiting_playbook(folder: Path) -> Path:
-    """Write a playbook whose task succeeds at its third attempt; each is a line of the file `attempts`."""
+    """Write a playbook whose task succeeds at its third attempt. Each attempt adds a line to `attempts`."""
     playbook = folder / "waiting.yml"
     playbook.write_text(WAITING.format(folder=folder))
     return playbook
 
 
 def play(*arguments: str | Path, **environment: str) -> CompletedProcess[str]:
-    """Run `ansible-playbook` with these arguments, in the repository's root and without colours.
+    """Run `ansible-playbook` with these arguments, in the root of the repository and without colours.
 
-    Ansible reads its settings when it is imported, so with an environment of its own it starts anew.
+    Ansible reads its settings when it is imported, so a run with its own environment needs a new process.
     """
     argv = [str(Path(sys.executable).parent / "ansible-playbook"), *map(str, arguments)]
     given = {**os.environ, **PLAIN, **environment}
@@ -64,7 +64,7 @@ def play(*arguments: str | Path, **environment: str) -> CompletedProcess[str]:
 
 
 def collections_with(folder: Path, path: str, content: str) -> Path:
-    """Return a folder for `ANSIBLE_COLLECTIONS_PATH`: this checkout's collection with one other file."""
+    """Return a folder for `ANSIBLE_COLLECTIONS_PATH`: this checkout's collection with one changed file."""
     collections = folder / "collections"
     here, own = collections / "ansible_collections/aqueduct/estate", ROOT
     here.parent.mkdir(parents=True)
@@ -88,7 +88,7 @@ def _ansible() -> "subprocess.Popen[str]":
 
 
 def _serve() -> None:
-    """Run what is asked for, one after the other; answer with the exit code."""
+    """Run the requested playbooks one after the other, and send each exit code."""
     from ansible import constants
     from ansible.cli.playbook import PlaybookCLI
 
@@ -112,7 +112,7 @@ def _serve() -> None:
 
 
 def _import_plugins() -> None:
-    """Import what each run would import: Ansible's own plugins, and what ours need."""
+    """Import the modules that each run imports: Ansible's plugins, and modules that our plugins need."""
     kinds = ("action", "callback", "connection", "filter", "inventory", "strategy", "test", "vars")
     for kind in kinds:
         package = import_module(f"ansible.plugins.{kind}")

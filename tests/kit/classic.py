@@ -1,4 +1,4 @@
-"""The classic MirrorMaker as a flow's service runs it: a process with the settings that the role gives it."""
+"""A classic mirror as the service of a flow runs it: a process with the settings of the role."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,7 +22,7 @@ log4j.appender.console.layout.ConversionPattern=%d{ABSOLUTE} %p %m (%c{1})%n
 
 @dataclass
 class Mirror:
-    """A flow between servers that take plaintext, on one host."""
+    """A flow on one host, between brokers with plaintext listeners."""
 
     flow: Flow
     source: str  # bootstrap servers
@@ -38,7 +38,7 @@ class Mirror:
         return self.folder / "log"
 
     def process(self) -> Process:
-        """Return it, to be started; one of the same folder goes on with its log."""
+        """Return the process, not yet started. A process with the same folder appends to the log."""
         self.folder.mkdir(exist_ok=True)
         consumer = classic_mirror.consumer(self.flow, self.source, {}, {}, 2)
         producer = classic_mirror.producer(self.flow, self.target, {}, self.tuning, self.host)
@@ -54,7 +54,7 @@ class Mirror:
         return Process(["java", f"@{self.folder}/java"], self.log, lambda: True)
 
     def said(self) -> str:
-        """Return what it has written to its log."""
+        """Return the content of its log."""
         with suppress(FileNotFoundError):
             return self.log.read_text()
         return ""

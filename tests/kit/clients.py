@@ -1,4 +1,4 @@
-"""Kafka as tests use it: independent clients (confluent-kafka, aiokafka's decoder), with no code of ours."""
+"""Kafka clients for tests (confluent-kafka, the decoder of aiokafka), which share no code with Aqueduct."""
 
 import sys
 import time
@@ -60,17 +60,17 @@ End = Literal["commit", "abort", "leave"]  # of a transaction
 
 
 def unique(name: str) -> str:
-    """Make a name that no other test has."""
+    """Return a name that no other test uses."""
     return f"{name}.{uuid4().hex[:8]}"
 
 
 def admin(broker: Broker) -> AdminClient:
-    """Connect; keep what you get in a variable, for one that is collected drops its requests."""
+    """Return an admin client. Keep it in a variable: garbage collection would cancel its requests."""
     return AdminClient({"bootstrap.servers": broker.plaintext})
 
 
 def refused(servers: str, times: int, **settings: object) -> None:
-    """Come to a listener so often as a client that it does not let in. In settings' names _ is the dot."""
+    """Connect so many times to a listener that rejects the client. In names of settings, _ means a dot."""
     given = {key.replace("_", "."): value for key, value in settings.items()}
     given |= {"bootstrap.servers": servers, "log_level": 0}
     for _ in range(times):
@@ -86,12 +86,14 @@ def refused(servers: str, times: int, **settings: object) -> None:
 
 
 def create(broker: Broker, name: str, partitions: int = 1, **config: str) -> str:
-    """Create a topic and return its name, when the broker knows it. In settings' names _ is the dot."""
+    """Create a topic, wait until the broker knows it, and return its name.
+
+    In names of settings, _ means a dot."""
     settings = {key.replace("_", "."): value for key, value in config.items()}
     asked = admin(broker)
 
     def created() -> bool:
-        """Create it. A node that stood still has no broker for a moment, for the session of its own ended."""
+        """Create the topic. A node that was suspended has no session, so it has no broker for a moment."""
         try:
             asked.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result()
         except KafkaException as error:
@@ -107,14 +109,14 @@ def create(broker: Broker, name: str, partitions: int = 1, **config: str) -> str
 
 
 def grow(broker: Broker, name: str, partitions: int) -> None:
-    """Give a topic so many partitions; return when the broker knows them."""
+    """Increase the partitions of a topic to this number, and wait until the broker knows them."""
     asked = admin(broker)
     asked.create_partitions([NewPartitions(name, partitions)])[name].result()
     wait_for(f"leaders of {name}", lambda: led(asked, name, partitions))
 
 
 def configure(broker: Broker, topic: str, **config: str) -> None:
-    """Change settings of a topic; return when the broker knows them. In settings' names _ is the dot."""
+    """Change settings of a topic, and wait until the broker knows them. In names, _ means a dot."""
     asked = admin(broker)
     settings = {key.replace("_", "."): value for key, value in config.items()}
     set_ = [
@@ -128,16 +130,17 @@ def configure(broker: Broker, topic: str, **config: str) -> None:
 
 
 def settings_of(broker: Broker, topic: str) -> dict[str, str]:
-    """Return all settings that hold for a topic."""
+    """Return all effective settings of a topic."""
     asked, described = admin(broker), ConfigResource(ResourceType.TOPIC, topic)
     found = asked.describe_configs([described])[described].result(SECONDS)
     return {key: entry.value for key, entry in found.items()}
 
 
 def metadata(asked: AdminClient) -> ClusterMetadata:
-    """Return what a client knows of brokers and topics.
+    """Return the metadata of brokers and topics.
 
-    A client may ask a broker that was killed, and waits for it as long as it is told: it asks again.
+    A client may send its request to a broker that was killed, so a request has a short timeout and is
+    repeated.
     """
     found: list[ClusterMetadata] = []
 
@@ -151,7 +154,7 @@ def metadata(asked: AdminClient) -> ClusterMetadata:
 
 
 def partition_of(broker: Broker, topic: str, partition: int = 0) -> PartitionMetadata | None:
-    """Return what a broker says of a partition; None while it does not know it."""
+    """Return the metadata of a partition; None if the broker does not know the partition."""
     found = metadata(admin(broker)).topics.get(topic)
     return found.partitions.get(partition) if found else None
 
@@ -162,7 +165,7 @@ def led(asked: AdminClient, name: str, partitions: int) -> bool:
 
 
 def numbered(broker: Broker, name: str, partitions: int, records: int) -> str:
-    """Make a topic of its own whose records tell their partition and number."""
+    """Create a new topic whose records contain their partition and number."""
     topic = create(broker, unique(name), partitions)
     for partition in range(partitions):
         produce(broker, topic, [f"{partition}-{n}" for n in range(records)], partition)
@@ -174,22 +177,22 @@ def topics(broker: Broker) -> set[str]:
 
 
 def forget(broker: Broker, name: str) -> None:
-    """Delete a topic that a client may create again at once; the broker may know it for a moment longer."""
+    """Delete a topic without a wait, because a client may create it again at once."""
     asked = admin(broker)
     asked.delete_topics([name])[name].result()
 
 
 def delete(broker: Broker, name: str) -> None:
-    """Delete a topic; return when the broker knows it no more."""
+    """Delete a topic, and wait until the broker no longer knows it."""
     forget(broker, name)
     wait_for(f"the end of {name}", lambda: name not in topics(broker))
 
 
 def recreate(broker: Broker, name: str, partitions: int = 1) -> None:
-    """Delete a topic and create it: another one, of the same name, with an empty log.
+    """Re-create a topic: delete it, create another one with the same name, and wait for its empty log.
 
-    For a moment a broker has the new topic's metadata and the old one's log. A record that a client without
-    topic ids (KIP-516) writes then is acknowledged, and deleted with the old log.
+    For a moment, a broker has the metadata of the new topic and the log of the old one. A record of a client
+    without topic ids (KIP-516) is then acknowledged, and deleted with the old log.
     """
     delete(broker, name)
 
@@ -211,22 +214,22 @@ def delete_records(broker: Broker, topic: str, before: int) -> None:
 
 
 def idempotent(broker: Broker, **settings: Any) -> Producer:
-    """Return a producer that neither doubles records nor changes their order."""
+    """Return an idempotent producer, which neither duplicates nor reorders records."""
     return Producer({"bootstrap.servers": broker.plaintext, "enable.idempotence": True, **settings})
 
 
 def produce(broker: Broker, topic: str, values: Iterable[Any], partition: int = 0, **settings: Any) -> None:
-    """Write values, or arguments of Producer.produce, in their order."""
+    """Write values, or arguments of Producer.produce, in this order."""
     producer = idempotent(broker, **settings)
     write(producer, topic, values, partition)
     assert producer.flush(SECONDS) == 0
 
 
 def producer_of_batches(broker: Broker, topic: str, records: int, **settings: Any) -> Producer:
-    """Return a producer that sends batches of so many records, and at `flush` what is left.
+    """Return a producer that sends batches of so many records, and the remaining records at `flush`.
 
-    It knows the topic's leader. Records that wait for the leader are queued one by one when it is known, and
-    a flush at that moment sends the first of them as a batch of its own.
+    It first waits for the leader of the topic. Records that wait for a leader are queued one by one, and a
+    flush at that moment would send the first of them as a separate batch.
     """
     of_batches = {"linger.ms": 10_000, "batch.num.messages": records}
     producer = Producer({"bootstrap.servers": broker.plaintext, **of_batches, **settings})
@@ -251,10 +254,10 @@ def transaction(
     *partitions: int,
     **settings: Any,
 ) -> Producer:
-    """Write to each of the partitions (0 if none is named) in a transaction.
+    """Write to each partition (by default 0) in a transaction.
 
-    One that is left is open for as long as you keep the producer. Of others the ends are in the logs: the
-    coordinator answers before it has written these markers.
+    A transaction without an end stays open as long as you keep the producer. Otherwise, return when the
+    markers are in the logs: the coordinator answers before it has written them.
     """
     own = {"bootstrap.servers": broker.plaintext, "transactional.id": uuid4().hex}
     own |= {"transaction.timeout.ms": TRANSACTION_MS}
@@ -286,7 +289,7 @@ def transaction(
 
 
 def consumer(broker: Broker, group: str = "", **settings: Any) -> Consumer:
-    """Return a read-committed reader that tells the log's end, and commits nothing by itself."""
+    """Return a read_committed consumer that reports the ends of partitions, and commits no offsets itself."""
     own = {
         "bootstrap.servers": broker.plaintext,
         "group.id": group or uuid4().hex,
@@ -299,7 +302,7 @@ def consumer(broker: Broker, group: str = "", **settings: Any) -> Consumer:
 
 
 def read(broker: Broker, topic: str, *partitions: int, start: int | None = None) -> list[Message]:
-    """Read partitions (0 if none is named) to their ends, or to an open transaction; one after another."""
+    """Read partitions (by default 0) one after another, each to its end or to an open transaction."""
     partitions = partitions or (0,)
     reader = consumer(broker)
     try:
@@ -325,7 +328,7 @@ def read(broker: Broker, topic: str, *partitions: int, start: int | None = None)
 
 
 def records(broker: Broker, topic: str, *partitions: int, start: int | None = None) -> list[Record]:
-    """Read partitions (0 if none is named) to their very ends: what is being committed is waited for."""
+    """Read partitions (by default 0) to their ends. Waits for the end of open transactions."""
     settle(broker, topic, *partitions)
     return [record(message) for message in read(broker, topic, *partitions, start=start)]
 
@@ -335,7 +338,7 @@ def record(message: Message) -> Record:
 
 
 def settle(broker: Broker, topic: str, *partitions: int) -> list[int]:
-    """Return the end offsets of partitions (0 if none is named) when no transaction is open any more."""
+    """Wait until no transaction is open, and return the end offsets of partitions (by default 0)."""
 
     def settled() -> list[int] | None:
         found = ends(broker, topic, *partitions, isolation="read_committed")
@@ -346,7 +349,7 @@ def settle(broker: Broker, topic: str, *partitions: int) -> list[int]:
 
 
 def committed(broker: Broker, group: str, stable: bool = False) -> dict[tuple[str, int], int]:
-    """Return a group's offsets, when it has a coordinator; `stable`: when none is being committed."""
+    """Wait for the coordinator, and return a group's offsets. `stable`: also wait for pending commits."""
     asked, wanted = admin(broker), [ConsumerGroupTopicPartitions(group)]
     found: list[dict[tuple[str, int], int]] = []
 
@@ -366,7 +369,7 @@ def committed(broker: Broker, group: str, stable: bool = False) -> dict[tuple[st
 
 
 def coordinated(broker: Broker, group: str, topic: str) -> int | None:
-    """Return a group's next offset in partition 0; None if nobody coordinates the group."""
+    """Return a group's next offset in partition 0; None if the group has no coordinator."""
     asked = Consumer({"bootstrap.servers": broker.plaintext, "group.id": group, "log_level": 0})
     try:
         [found] = asked.committed([TopicPartition(topic, 0)], timeout=ASK_SECONDS)
@@ -378,13 +381,13 @@ def coordinated(broker: Broker, group: str, topic: str) -> int | None:
 
 
 def all_coordinated(broker: Broker, groups: Sequence[str], topic: str) -> list[int | None]:
-    """Return the same of several groups, which are asked for together."""
+    """Return the same for several groups, in parallel requests."""
     with ThreadPoolExecutor(len(groups)) as together:
         return list(together.map(lambda group: coordinated(broker, group, topic), groups))
 
 
 def set_position(broker: Broker, group: str, topic: str, offset: int) -> None:
-    """Set a group's next offset in partition 0, when it has a coordinator."""
+    """Wait for the coordinator, and set a group's next offset in partition 0."""
     asked, place = admin(broker), ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
 
     def known() -> bool:  # a coordinator that still loads says so for the partition
@@ -397,7 +400,7 @@ def set_position(broker: Broker, group: str, topic: str, offset: int) -> None:
 
 
 def allow(broker: Broker, name: str, topic: str, *operations: AclOperation) -> None:
-    """Let who has a certificate of this name do this with a topic; return when the broker knows it."""
+    """Allow a principal an operation on a topic, and wait until the broker knows the ACL."""
     what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:CN={name}", "*")
     rights = [AclBinding(*what, each, AclPermissionType.ALLOW) for each in operations]
     asked = admin(broker)
@@ -408,7 +411,7 @@ def allow(broker: Broker, name: str, topic: str, *operations: AclOperation) -> N
 
 
 def ends(broker: Broker, topic: str, *partitions: int, isolation: str = "read_uncommitted") -> list[int]:
-    """Return end offsets of partitions (0 if none is named)."""
+    """Return the end offsets of partitions (by default 0)."""
     reader = consumer(broker, **{"isolation.level": isolation})
     try:
         places = [TopicPartition(topic, number) for number in partitions or (0,)]
@@ -418,7 +421,7 @@ def ends(broker: Broker, topic: str, *partitions: int, isolation: str = "read_un
 
 
 def decoded(data: bytes) -> list[Any]:
-    """Decode batches by another decoder than ours; a record has offset, timestamp, key, value and headers."""
+    """Decode batches with aiokafka's decoder: offset, timestamp, key, value and headers of each record."""
     batches, found = MemoryRecords(data), []
     while batch := batches.next_batch():
         found += list(batch)
@@ -426,7 +429,7 @@ def decoded(data: bytes) -> list[Any]:
 
 
 def wait_for(what: str, condition: Callable[[], Any], seconds: float = 400) -> Any:
-    """Poll until the condition holds, and return its value. A machine may be ten times slower at times."""
+    """Poll until the condition is true, and return its value. A machine may be ten times slower at times."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"

@@ -1,4 +1,4 @@
-"""A real Connect worker for one test session: distributed mode, mutual TLS to its broker and at its REST."""
+"""A real Connect worker for one test session, in distributed mode, with mutual TLS to broker and REST."""
 
 import ssl
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ class Worker:
 
 @contextmanager
 def running(broker: Broker, directory: Path) -> Iterator[Worker]:
-    """Yield a worker that keeps its files in the directory, and its state in the broker. REST is ready."""
+    """Yield a worker when its REST API answers. Its files are in the directory, its state in the broker."""
     [port] = free_ports(1)
     properties = write_properties(broker.authority, broker.tls, port, directory)
     client_config = broker.authority.client_config("rest-client")
@@ -88,7 +88,7 @@ def running(broker: Broker, directory: Path) -> Iterator[Worker]:
 
 
 def write_properties(authority: Authority, servers: str, port: int, directory: Path) -> Path:
-    """Return a worker's properties, with the stores that they name; nothing is wrong with them."""
+    """Create the key stores of a worker, and return its valid properties."""
     directory.mkdir(exist_ok=True)
     identity = authority.issue("connect")
     plugins = directory / "plugins"
@@ -111,7 +111,7 @@ def write_properties(authority: Authority, servers: str, port: int, directory: P
 
 
 def java_stores(authority: Authority, identity: Path, directory: Path) -> tuple[Path, Path]:
-    """Write the identity as PKCS12: a key store and a trust store that Java reads."""
+    """Write the identity as PKCS12 for Java: a key store and a trust store."""
     pem = identity.read_bytes()
     key = serialization.load_pem_private_key(pem, None)
     assert isinstance(key, pkcs12.PKCS12PrivateKeyTypes)

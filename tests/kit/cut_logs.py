@@ -1,4 +1,4 @@
-"""Logs that lose their end, as after an unclean leader election or on a disk that lost writes."""
+"""Logs that lose their last records, as after an unclean leader election or on a disk that lost writes."""
 
 import struct
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ HEADER = struct.Struct(">qi")  # of a batch: its first offset, and the bytes tha
 
 
 def cut_log(broker: Broker, topic: str, offset: int, partition: int = 0) -> None:
-    """Kill the broker, cut a log at the first offset of a batch, and start it: its leader has a new epoch."""
+    """Kill the broker, cut a log at the first offset of a batch, and start it: the leader epoch is new."""
     cut_partitions(broker, topic, {partition: offset})
 
 
@@ -39,8 +39,8 @@ def cut_partitions(broker: Broker, topic: str, offsets: Mapping[int, int]) -> No
 def await_markers(broker: Broker) -> None:
     """Wait until the coordinator has written the markers of all transactions that it ended.
 
-    A coordinator that starts again forgets the markers of a partition whose leader it does not know yet. The
-    transaction then hangs in that partition.
+    A coordinator that restarts does not write markers to a partition whose leader it does not know yet. The
+    transaction then hangs in this partition.
     """
     asked = KafkaAdminClient(bootstrap_servers=broker.plaintext)
 

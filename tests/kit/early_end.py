@@ -1,7 +1,7 @@
-"""End pytest when a unit test or lint has failed: the rest takes an hour, and its result is clear by then.
+"""End pytest after a unit test or lint failed: the run then fails, and the other tests take an hour.
 
-script/test names a file in AQUEDUCT_QUICK_FAILURE, and creates it if lint fails. A failed unit test creates
-it, too. If the file exists, each process of pytest ends after its current test.
+script/test sets AQUEDUCT_QUICK_FAILURE to the path of a file, and creates the file if lint fails. A failed
+unit test creates it, too. If the file exists, each process of pytest ends after its current test.
 """
 
 import os

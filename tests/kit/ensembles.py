@@ -1,4 +1,4 @@
-"""Servers of ZooKeeper by their units, as roles/zookeeper starts them."""
+"""ZooKeeper servers that are started by their units, as in roles/zookeeper."""
 
 import socket
 import ssl
@@ -17,7 +17,7 @@ from servers.process import Process
 
 
 def start(ensemble: str, properties: Path) -> KazooClient:
-    """Return a client of kazoo's with a session, as whom these properties say."""
+    """Return a kazoo client with a session, with the identity in these properties."""
     config = client_config.load(properties)
     client = KazooClient(
         hosts=ensemble,
@@ -41,7 +41,7 @@ def stop(client: KazooClient) -> None:
 def ready(
     servers: Mapping[Server, Process], authority: Authority, own: Server, **more: object
 ) -> dict[str, Any]:
-    """Return what the module zookeeper_ready says."""
+    """Return the result of the module zookeeper_ready."""
     return module(
         "zookeeper_ready",
         own=own.address,
@@ -53,7 +53,7 @@ def ready(
 
 
 def module(name: str, **arguments: object) -> dict[str, Any]:
-    """Run one of our modules as a host would."""
+    """Run a module of the collection, and return its result."""
     return plugin_modules.run(name, arguments)
 
 

@@ -1,4 +1,4 @@
-"""An estate with one object of each kind, and the facts that sound hosts give about it."""
+"""An estate with one object of each kind, and the facts that healthy hosts report about it."""
 
 import json
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ HOSTVARS: dict[str, dict[str, Any]] = {
 
 @cache
 def certificate(days: float) -> str:
-    """Return a certificate that ends so many days after NOW."""
+    """Return a certificate that expires so many days after NOW."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
     made = (
@@ -135,7 +135,7 @@ def _host(principals: list[str], **facts: Any) -> dict[str, Any]:
 
 
 def sound() -> dict[str, dict[str, Any]]:
-    """Return the raw facts of each host of a sound estate, as a controller gathers them."""
+    """Return the raw facts of each host of a healthy estate, as the control node collects them."""
     drill = metrics(
         drill_exit_code=0,
         drill_time=SECONDS - 3600,
@@ -222,7 +222,7 @@ def facts(raw: Mapping[str, Any]) -> EstateFacts:
 
 
 def judged(host: str, name: str, printed: str, code: int, **changed: Any) -> EstateStatus:
-    """Evaluate the sound estate, in which a host gave what a command really printed to a question."""
+    """Evaluate the healthy estate, with the real output of a command as the answer of one host."""
     raw = sound()
     raw[host]["answers"][name] = {"code": code, "output": printed, "error": ""}
     for table in changed.get("land_tables", ()):  # the service has figures of each table that it lands

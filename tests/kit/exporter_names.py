@@ -1,7 +1,7 @@
-"""Figures of exporters that alerts and dashboards use, with their own labels.
+"""Metrics of exporters that alerts and dashboards use, with their labels.
 
-`tests/broker/test_exporters.py` finds those of Kafka's processes on real ones, and the scenario that deploys
-the exporters finds all of them.
+`tests/broker/test_exporters.py` checks the metrics of Kafka on real processes. The scenario that deploys the
+exporters checks all of them.
 """
 
 KAFKA: dict[str, tuple[str, ...]] = {

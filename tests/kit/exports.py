@@ -1,4 +1,4 @@
-"""Exports as their readers see them: Arrow, fastavro and Spark, which share no code with what wrote Avro."""
+"""Readers of exports: Arrow, fastavro and Spark, which share no code with Aqueduct's writer of Avro."""
 
 import base64
 import json
@@ -39,7 +39,7 @@ ODD_RECORDS: list[dict[str, Any]] = [
 
 
 def expected(broker: Broker, topic: str, *partitions: int) -> list[Row]:
-    """Return what an independent client reads there."""
+    """Return the records that an independent client reads from the topic."""
     clients.settle(broker, topic, *partitions)
     return [row(message) for message in clients.read(broker, topic, *partitions)]
 
@@ -59,12 +59,12 @@ def row(message: Message) -> Row:
 
 
 def files(folder: Path, *, bad: bool = False) -> list[Path]:
-    """List a topic's files."""
+    """Return the exported files of a topic."""
     return [path for path in sorted(folder.iterdir()) if path.name.startswith("_bad-") == bad]
 
 
 def rows(folder: Path) -> list[Row]:
-    """Read a topic's folder as a reader does who knows nothing of us; by partitions and offsets."""
+    """Return the rows in a topic's folder, sorted by partition and offset, with an independent reader."""
     if {path.suffix for path in folder.iterdir()} == {".parquet"}:
         found = pyarrow.dataset.dataset(folder, format="parquet").to_table().to_pylist()
     else:
@@ -73,7 +73,7 @@ def rows(folder: Path) -> list[Row]:
 
 
 def bad_rows(folder: Path) -> list[Row]:
-    """Read the files of records that can't be rows."""
+    """Return the rows of the files of rejected records."""
     found: list[Row] = []
     for path in files(folder, bad=True):
         found += pyarrow.parquet.read_table(path).to_pylist() if path.suffix == ".parquet" else _avro(path)
@@ -91,7 +91,7 @@ def _sorted(found: list[Row]) -> list[Row]:
 
 
 def _plain(found: Row) -> Row:
-    """Return a row with instants in milliseconds, and headers as pairs."""
+    """Return a row with times in milliseconds, and headers as pairs."""
     plain = {
         name: (value - EPOCH) // timedelta(milliseconds=1) if isinstance(value, datetime) else value
         for name, value in found.items()
@@ -123,7 +123,7 @@ print(json.dumps({"types": types, "rows": [each.asDict(True) for each in plain.c
 
 
 def spark_rows(folder: Path, format_: str, python: str = sys.executable, *jars: str) -> tuple[str, list[Row]]:
-    """Return a topic's types and rows as Spark reads them, which knows nothing of us."""
+    """Return the column types and the rows of a topic, read by Spark."""
     settings = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "Asia/Tokyo"}
     settings |= {"spark.driver.memory": "700m", "spark.driver.extraJavaOptions": jvm.LIGHT}
     settings |= {"spark.jars": ",".join(jars)} if jars else {}

@@ -1,7 +1,7 @@
-"""Stores of other programs, written by what their documentation says, with nothing of ours.
+"""Stores of other programs, written from their documentation, without code of Aqueduct.
 
-kafka-backup: osodevops/kafka-backup on GitHub, of 0.17.4, what is told of format.rs and manifest.rs.
-Stream Reactor: lensesio/stream-reactor on GitHub, of 4.2.0, kafka-connect-aws-s3/README-sink.md.
+kafka-backup: osodevops/kafka-backup on GitHub, 0.17.4, documentation of format.rs and manifest.rs.
+Stream Reactor: lensesio/stream-reactor on GitHub, 4.2.0, kafka-connect-aws-s3/README-sink.md.
 """
 
 import json
@@ -16,7 +16,7 @@ import zstandard
 
 
 class Row(NamedTuple):
-    """A record as other programs store it."""
+    """A record in the store of another program."""
 
     offset: int
     time: int
@@ -45,7 +45,7 @@ def record(row: Row) -> bytes:
 
 
 def segment(rows: Sequence[Row], compression: int, version: int = 1) -> tuple[bytes, int]:
-    """Return a segment, and its records' bytes."""
+    """Return a segment, and the size of its records in bytes."""
     records = b"".join(map(record, rows))
     data = b"KBAK" + struct.pack("<BB2x", version, compression)
     data += struct.pack("<Qqq", len(rows), rows[0].offset, rows[-1].offset)
@@ -54,7 +54,7 @@ def segment(rows: Sequence[Row], compression: int, version: int = 1) -> tuple[by
 
 
 class KafkaBackup:
-    """A backup that is written segment by segment."""
+    """A backup of kafka-backup, written segment by segment."""
 
     def __init__(self, root: Path, name: str = "nightly") -> None:
         self.folder = root / name
@@ -92,7 +92,7 @@ class KafkaBackup:
         self._topic(name)["original_partition_count"] = partitions
 
     def finish(self, groups: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None, **more: Any) -> str:
-        """Write the manifest, and groups; return the folder's URL."""
+        """Write the manifest and the consumer groups, and return the URL of the folder."""
         manifest = {
             "backup_id": self._name,
             "created_at": 1_700_000_000_000,
@@ -125,7 +125,7 @@ class KafkaBackup:
 
 
 def s3_binary(root: Path, topic: str, partition: int, rows: Iterable[Row], *, padded: bool = True) -> Path:
-    """Write a file of keys and values, as the sink does with Bytes_KeyAndValueWithSizes."""
+    """Write a file of keys and values in the format Bytes_KeyAndValueWithSizes of the sink connector."""
     data, last = b"", 0
     for row in rows:
         assert row.key is not None

@@ -1,4 +1,4 @@
-"""Transactions that hang: their coordinator does not know that a partition is part of them."""
+"""Hanging transactions: their coordinator does not know that a partition is part of them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,7 @@ UNVERIFIED = {"transaction.partition.verification.enable": "false"}
 
 
 def one_record(client: Client, kafka: Any, value: str = "lost") -> Ready:
-    """Return a batch of one record, ready to be sent."""
+    """Return a batch with one record for a produce request."""
     place = TopicPartition(clients.create(kafka, clients.unique("source")), 0)
     clients.produce(kafka, place.topic, [{"key": "key", "value": value}])
     wanted = Range(*place, 0, offsets.ends(client, [place])[place])
@@ -35,16 +35,16 @@ class Forgotten(TransactionalProducer):
         self._partitions.update(partitions)
 
     def impersonate(self, producer_id: int, epoch: int) -> None:
-        """Become a producer that no coordinator knows."""
+        """Use a producer id that no coordinator knows."""
         self._producer_id, self._epoch = producer_id, epoch
 
     def write(self, topic: str, partition: int, record: Ready) -> None:
-        """Write to a partition, and return when its leader has it."""
+        """Write a record to a partition, and wait for the leader's answer."""
         self.send(topic, partition, record)
         self.drain()
 
     def commit_next(self, topic: str, partition: int, record: Ready) -> None:
-        """Go on with the same epoch, with a whole transaction on the partition."""
+        """Commit another transaction on the partition, with the same producer epoch."""
         self._forget_transaction()
         super().enlist([TopicPartition(topic, partition)])
         self.send(topic, partition, record)

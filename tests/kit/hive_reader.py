@@ -1,4 +1,4 @@
-"""Spark with Hive's catalogue: an independent reader, with its own client of the metastore and Java's ORC."""
+"""Spark with a Hive metastore: an independent reader with its own metastore client and Java's ORC reader."""
 
 import json
 import os
@@ -39,13 +39,13 @@ for line in sys.stdin:
 
 
 class HiveReader:
-    """A session of Spark."""
+    """A Spark session."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        """Return the rows of a query; a NULL isn't in its row."""
+        """Return the rows of a query, without columns whose value is NULL."""
         assert self._process.stdin
         assert self._process.stdout
         print(json.dumps(sql), file=self._process.stdin, flush=True)
@@ -57,7 +57,7 @@ class HiveReader:
 def running(
     directory: Path, metastore: str, settings: Mapping[str, str] | None = None, python: str = sys.executable
 ) -> Iterator[HiveReader]:
-    """Yield a session when it takes queries; of another Spark, if its Python is given."""
+    """Yield a session that accepts queries. `python`: the Python of another Spark."""
     light = {"spark.driver.extraJavaOptions": jvm.LIGHT}
     if python == sys.executable:  # of this Spark the classes are archived
         light = options.launch(SparkOptions(master="local[1]"))

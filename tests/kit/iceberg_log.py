@@ -1,4 +1,4 @@
-"""An Iceberg table of a log that is only iceberg_log: its files are named, and nowhere."""
+"""An Iceberg table that is written only by iceberg_log. Its metadata lists data files that do not exist."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from servers.hive_metastore import HiveMetastore
 
 
 class IcebergLog:
-    """A table of a log that is only iceberg_log."""
+    """An Iceberg table that is written only by iceberg_log."""
 
     def __init__(self, metastore: HiveMetastore, folder: Path, **more: Any) -> None:
         self.name = f"t{os.urandom(4).hex()}"
@@ -33,7 +33,7 @@ class IcebergLog:
         [self.table] = declaration.parse([declared], "lake.yml")
 
     def state(self, number: int, files: Iterable[int] | Mapping[int | str, int], took_rows: int = 0) -> State:
-        """Return a state with these files; each has a row, if it is not said how many."""
+        """Return a state with these files, by default with one row each."""
         rows = files if isinstance(files, Mapping) else dict.fromkeys(files, 1)
         live = {
             (path := f"_iceberg/data/{file}.orc"): AddedFile(path=path, rows=rows[file], bytes=1, sha256="")
@@ -44,7 +44,7 @@ class IcebergLog:
 
     @property
     def metadata(self) -> Path:
-        """Where its metadata is."""
+        """The folder of its metadata."""
         return self.folder / "lake" / self.name / "_iceberg" / "metadata"
 
     def updater(self) -> IcebergTables:
@@ -52,11 +52,11 @@ class IcebergLog:
         return IcebergTables(lambda: metastore, self.folder.as_uri())
 
     def found(self) -> Table:
-        """Return the table as a reader that shares no code with us finds it."""
+        """Return the table, opened by an independent reader."""
         return HiveCatalog("hive", uri=self.metastore.url).load_table(f"lake.{self.name}")
 
     def read(self) -> tuple[int, list[str]]:
-        """Return the newest commit that is in the table, and its files' names."""
+        """Return the newest commit in the table, and the names of the table's files."""
         found = self.found()
         names = [Path(task.file.file_path).stem for task in found.scan().plan_files()]
         return int(newest(found)["aqueduct.commit"]), sorted(names)

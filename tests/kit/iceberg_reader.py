@@ -1,4 +1,4 @@
-"""What a reader of Iceberg that shares no code with us finds: PyIceberg, and its own Hive catalogue."""
+"""An independent reader of Iceberg tables: PyIceberg with its own client of the Hive metastore."""
 
 from datetime import UTC
 from typing import Any
@@ -9,13 +9,13 @@ from pyiceberg.table import Table
 
 
 def table(lake: HiveLake, beside: str = "", **settings: str) -> Table:
-    """Return the table as a reader that shares no code with us finds it."""
+    """Return the table, opened by PyIceberg."""
     catalogue = HiveCatalog("hive", uri=lake.metastore.url, **settings)
     return catalogue.load_table(f"lake.{lake.table}{beside}")
 
 
 def rows(read: Table, *more: str) -> list[dict[str, Any]]:
-    """Return rows as HiveLake.expected() has them."""
+    """Return the rows in the form of HiveLake.expected()."""
     found: list[dict[str, Any]] = (
         read.scan(selected_fields=("k_partition", "k_offset", "n", "price", "names", "at", *more, "day"))
         .to_arrow()
@@ -30,16 +30,16 @@ def rows(read: Table, *more: str) -> list[dict[str, Any]]:
 
 
 def expected(lake: HiveLake) -> list[dict[str, Any]]:
-    """Return what was produced, as it is in the table."""
+    """Return the produced records as rows of the table."""
     return [{**each, "price": f"{float(each['price']):.2f}"} for each in lake.expected()]
 
 
 def newest(read: Table) -> dict[str, str]:
-    """Return what the newest snapshot says of itself."""
+    """Return the summary of the newest Iceberg snapshot."""
     return said(read)[-1]
 
 
 def said(read: Table) -> list[dict[str, str]]:
-    """Return what snapshots say of themselves."""
+    """Return the summaries of the Iceberg snapshots."""
     summaries = [each.summary for each in read.snapshots()]
     return [{"operation": each.operation.value, **each.additional_properties} for each in summaries if each]

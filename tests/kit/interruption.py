@@ -1,4 +1,4 @@
-"""Ctrl-C at one of the calls that change a store."""
+"""Ctrl-C before or after one of the calls that change a store."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -11,15 +11,16 @@ EITHER = [False, pytest.param(True, marks=pytest.mark.long)]  # a run before its
 
 
 def steps() -> Iterator[int]:
-    """Yield the calls to interrupt at, one run after another.
+    """Yield the number of the call to interrupt, one run of a test after another.
 
-    After a call is before the next one, so every second one, before it and after it, is each place once.
+    The moment after a call is the moment before the next one. So every second call, before it and after it,
+    covers each moment once.
     """
     return count(1, 2)
 
 
 class Interruption:
-    """Ctrl-C at the n-th call that changes a store of that class: before it, or after it."""
+    """Ctrl-C before or after the n-th call that changes a store of this class."""
 
     def __init__(self, patch: pytest.MonkeyPatch, store: type, at: int, *, after: bool) -> None:
         self.calls = 0

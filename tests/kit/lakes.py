@@ -1,4 +1,4 @@
-"""A topic with a table in Hive's catalogue, and what others do there."""
+"""A topic with a table in a Hive metastore, and changes to the metastore by other clients."""
 
 import json
 import time
@@ -35,7 +35,7 @@ DAY = 86_400
 
 @dataclass
 class HiveLake:
-    """A topic, and a table of its own in the database `lake`."""
+    """A topic with its own table in the database `lake`."""
 
     broker: Broker
     metastore: HiveMetastore
@@ -70,7 +70,7 @@ class HiveLake:
         return found
 
     def produce(self, days: range, number: int, **more: object) -> None:
-        """Produce so many records of each partition, over days of November 2023."""
+        """Produce so many records to each partition, with timestamps on days of November 2023."""
         first = len(self.produced)
         for partition in range(PARTITIONS):
             values = []
@@ -107,7 +107,7 @@ def wait(reached: Callable[[], bool], what: str) -> None:
 
 
 def create(metastore: HiveMetastore, name: str, **changes: Any) -> None:
-    """Create a table in the database `lake`, as somebody else would."""
+    """Create a table in the database `lake`, as another client."""
     storage = ttypes.StorageDescriptor(
         cols=[ttypes.FieldSchema("n", "int", "")],
         location=changes.pop("location", None),
@@ -126,7 +126,7 @@ def create(metastore: HiveMetastore, name: str, **changes: Any) -> None:
 
 @contextmanager
 def client(metastore: HiveMetastore) -> Iterator[Any]:
-    """Yield the metastore's calls as they are."""
+    """Yield a Thrift client of the metastore, without Aqueduct's wrapper."""
     transport = TBufferedTransport(TSocket("127.0.0.1", metastore.port))
     transport.open()
     try:
@@ -136,5 +136,5 @@ def client(metastore: HiveMetastore) -> Iterator[Any]:
 
 
 def table_of(hive: Any, name: str) -> Any:
-    """Return a table as it is there; Hive 4 has no get_table any more."""
+    """Return a table from the metastore. Hive 4 no longer has get_table."""
     return hive.get_table_req(ttypes.GetTableRequest(dbName="lake", tblName=name)).table

@@ -1,4 +1,4 @@
-"""A landing service of its own process, its journal and its metrics; and what it reports of an outage."""
+"""A landing service in its own process, its journal and metrics, and its reports of an outage."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ class LandingService:
     journal: list[str] = field(default_factory=list)  # lines
 
     def metric(self, name: str) -> float | None:
-        """Return a metric by its name and the values of its labels; None if it is absent."""
+        """Return a metric by its name and label values; None if it is absent."""
         page, url = "", f"http://127.0.0.1:{self.port}/metrics"
         with suppress(OSError), urllib.request.urlopen(url, timeout=30) as answer:  # it may not listen yet
             page = answer.read().decode()
@@ -50,7 +50,7 @@ class LandingService:
 
 @contextmanager
 def running(arguments: Sequence[str]) -> Iterator[LandingService]:
-    """Yield a service with a round each second; `arguments`: of its command, from `land` on."""
+    """Yield a service with a round each second. `arguments`: the command line, from `land` on."""
     [port] = free_ports(1)
     command = [sys.executable, "-m", "aqueduct.cli", *arguments, "--every", "1s", "--metrics-port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -66,9 +66,9 @@ def running(arguments: Sequence[str]) -> Iterator[LandingService]:
 
 
 def reports_an_outage(arguments: Sequence[str], lag: str, kind: str, server: Process) -> None:
-    """Check that a service reports a server that takes connections and answers nothing, and its end.
+    """Check that a service reports a server that accepts connections without an answer, and the outage's end.
 
-    `lag`, `kind`: as `LandingService.metric` has the lag, and the label of the server.
+    `lag`: the argument of `LandingService.metric` for the lag. `kind`: the label value of the server.
     """
     silence = f"aqueduct_land_silent_seconds {kind}"
     with running(arguments) as service:

@@ -1,4 +1,4 @@
-"""A folder in which topics land, and the rows that it should have, by Python alone."""
+"""A folder in which topics land, and the expected rows, computed only with Python's own modules."""
 
 import json
 import random
@@ -35,7 +35,7 @@ COLUMNS = [
 
 @dataclass
 class LandingFolder:
-    """A broker, and a folder in which its topics land."""
+    """A broker and a folder in which its topics land."""
 
     broker: Broker
     folder: Path
@@ -73,7 +73,7 @@ class LandingFolder:
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def rows(self, table: str = "flights") -> list[Row]:
-        """Return what a plain reader sees: every file whose name doesn't begin with _."""
+        """Return the rows of all files whose name does not begin with _, as other readers do."""
         found: list[Row] = []
         folder = self.folder / "lake" / "lake" / table
         for path in sorted(folder.rglob("*.orc")):
@@ -98,7 +98,7 @@ def lake(brokers: list[Broker], tmp_path: Path) -> LandingFolder:
 
 
 def flights(chance: random.Random, number: int, poison: float = 0.0) -> Iterator[dict[str, Any]]:
-    """Yield records; some of them are malformed in one of many ways."""
+    """Yield records. Some of them are malformed, in several ways."""
     for each in range(number):
         moment = datetime(2013, 11, 1) + timedelta(minutes=chance.randrange(4 * 1440))
         value = {
@@ -128,7 +128,7 @@ def messages(lake: LandingFolder, topic: str) -> list[Message]:
 
 
 def should_be(lake: LandingFolder, topic: str) -> tuple[list[Row], list[tuple[int, int]]]:
-    """Return the rows that a topic comes to, by Python alone, and where its rejected records are."""
+    """Return the expected rows of a topic, computed with Python, and the positions of rejected records."""
     rows, bad = [], []
     for message in messages(lake, topic):
         partition, offset = message.partition(), message.offset()

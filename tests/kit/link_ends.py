@@ -1,4 +1,4 @@
-"""Both ends of a link in memory, with what a test does to the datagrams between them."""
+"""Both ends of a link in memory, and faults of the datagrams between them."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ DROPPED = set(_FIELDS[_FIELDS.index("not_of_the_link") : _FIELDS.index("keys_ove
 
 
 def value(number: int, size: int = OVERHEAD) -> bytes:
-    """Build a packed frame of that many bytes, unlike all others."""
+    """Return a unique packed frame of so many bytes."""
     batches = number.to_bytes(8) * (size // 8 + 1)
     return frame.pack(
         Frame(
@@ -56,12 +56,12 @@ def receiver(limits: ReceiverLimits = DEFAULT, state: ReceiverState | None = Non
 
 
 def killed(old: Receiver, limits: ReceiverLimits = DEFAULT) -> Receiver:
-    """Return the receiver as after its process was killed: only its state is left."""
+    """Return the receiver after a kill of its process: it has only the state on disk."""
     return receiver(limits, loads(old.state().dumps(), "state.json", LINK))
 
 
 def restarted(old: Receiver, now: float = 1.0) -> tuple[Receiver, list[bytes]]:
-    """Return the receiver as after a restart, and values that were complete by that."""
+    """Return the receiver after a restart, and the values that were complete at the stop."""
     left = b"".join(part for each in old.unfinished() for part in each.dumps())
     again = killed(old)
     return again, [record.value for record in again.resume(loads_unfinished(memoryview(left)), now)]
@@ -72,12 +72,12 @@ def datagrams(sends: Iterable[Send]) -> list[bytes]:
 
 
 def keys(of: Session, now: float = 0.0) -> list[bytes]:
-    """Return the key frames that are due, without the beat."""
+    """Return the key frames that are due, without heartbeats."""
     return [each for each in datagrams(of.due(now, 5000)) if type_of(each) is Type.KEY]
 
 
 def receive(by: Receiver, all_of: Iterable[bytes], now: float = 1.0) -> list[bytes]:
-    """Return the values."""
+    """Pass datagrams to the receiver, and return the values that are complete."""
     found = [record for each in all_of for record in by.receive(each, now)]
     assert all(record.key == frame.key_of(record.value) for record in found)
     return [record.value for record in found]
@@ -86,7 +86,7 @@ def receive(by: Receiver, all_of: Iterable[bytes], now: float = 1.0) -> list[byt
 def pair(
     of: SessionSettings | None = None, limits: ReceiverLimits = DEFAULT, start: int = 1000
 ) -> tuple[Session, Receiver]:
-    """Make a session and a receiver that has its keys."""
+    """Return a session, and a receiver that has the keys of the session."""
     sending, receiving = session(of, start=start), receiver(limits)
     assert receive(receiving, keys(sending), 0.0) == []
     return sending, receiving
@@ -97,13 +97,13 @@ def type_of(datagram: bytes) -> Type:
 
 
 def shard_of(datagram: bytes) -> tuple[int, int, int, int]:
-    """Return block, shard, k, m."""
+    """Return the numbers of the block and the shard, and k and m of the block."""
     _, shard, k, m, block = FIELDS.unpack(datagram[: HEADER.size][NONCE])
     return block, shard, k, m
 
 
 def rises(by: Receiver, datagram: bytes, now: float = 1.0) -> set[str]:
-    """Return the names of the counters that one datagram makes rise."""
+    """Return the names of the counters that one datagram increases."""
     before = dataclasses.asdict(by.counters)
     by.receive(datagram, now)
     after = dataclasses.asdict(by.counters)

@@ -1,4 +1,4 @@
-"""A one-way link between two real clusters: both ends as processes, a bad network between them."""
+"""A one-way link between two real clusters: both ends as processes, an unreliable network between them."""
 
 import json
 import random
@@ -28,7 +28,7 @@ PARTITIONS = (0, 1)
 
 
 class Link:
-    """Topics in both clusters, keys, a relay, and what runs at both ends."""
+    """The topics, keys, relay and processes of a link between two clusters."""
 
     def __init__(self, folder: Path, source: Broker, target: Broker, topic: str) -> None:
         self.folder, self.source, self.target, self.topic = folder, source, target, topic
@@ -67,11 +67,11 @@ class Link:
         self._running: list[subprocess.Popen[bytes]] = []
 
     def keys(self, kind: str, name: str) -> None:
-        """Make NAME.key and NAME.pub."""
+        """Create NAME.key and NAME.pub."""
         assert main(["diode", "keygen", "--kind", kind, "--out", str(self.folder), "--name", name]) == 0
 
     def write(self, count: int, seed: int = 0, **settings: Any) -> None:
-        """Write records of many shapes at the source, into both partitions."""
+        """Write various records to both partitions at the source."""
         chance = random.Random(seed)  # noqa: S311
         producer = clients.idempotent(self.source, **{"linger.ms": 20, **settings})
         for number in range(count):
@@ -90,13 +90,13 @@ class Link:
         return self._start("upstream", self.sending | {"topic": self.topic, "linger": "5"} | more)
 
     def following(self, **more: str) -> subprocess.Popen[bytes]:
-        """Start an upstream that has announced its keys, and sends from now on whatever is new."""
+        """Start a sending end that sends new records, and wait until it has announced its keys."""
         process = self.upstream(**more)
         wait_for("sending", lambda: "sending to" in self.said("upstream") or bool(process.poll()))
         return process
 
     def downstream(self, **more: str) -> subprocess.Popen[bytes]:
-        """Start the receiving end; return when it listens."""
+        """Start the receiving end, and wait until it listens."""
         before = self.said("downstream").count("listening")
         process = self._start("downstream", self.receiving | more)
         wait_for(
@@ -115,7 +115,7 @@ class Link:
         return process
 
     def run(self, verb: str, options: Mapping[str, str]) -> ExitCode:
-        """Run a verb of `aqueduct diode` in this process, to its end."""
+        """Run a verb of `aqueduct diode` in this process until it ends."""
         return ExitCode(main(["diode", verb, *(f"--{name}={value}" for name, value in options.items())]))
 
     def said(self, verb: str) -> str:
@@ -123,7 +123,7 @@ class Link:
         return log.read_text() if log.exists() else ""
 
     def counted(self, name: str) -> int:
-        """Return a counter of the running receiving end, see aqueduct.link.wire.counters."""
+        """Return a counter of the running receiving end (aqueduct.link.wire.counters)."""
         with urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=30) as answer:
             content = answer.read().decode()
         found = re.search(rf"^aqueduct_diode_downstream_{name}_total (\S+)$", content, re.MULTILINE)
@@ -131,7 +131,7 @@ class Link:
         return int(float(found[1]))
 
     def kept(self) -> int:
-        """Return when what must not be taken twice was last written, in nanoseconds; 0: never."""
+        """Return when the state against replays was last written, in nanoseconds; 0: never."""
         file = self.state / "link-7.json"
         return file.stat().st_mtime_ns if file.exists() else 0
 
@@ -140,7 +140,7 @@ class Link:
             assert process.poll() is None, self.said("upstream") + self.said("downstream")
 
     def stop(self, *processes: subprocess.Popen[bytes]) -> None:
-        """Stop them one after another, as systemd does."""
+        """Stop the processes one after another with SIGTERM, as systemd does."""
         for process in processes:
             self._running.remove(process)
             process.send_signal(signal.SIGTERM)
@@ -169,7 +169,7 @@ class Link:
         wait_for("all as sent", sent)
 
     def wait_until_told(self, raw: str = "") -> None:
-        """Wait until the raw topic has both partitions' ends announced: what came before is there, too."""
+        """Wait until the raw topic has the announced ends of both partitions, and so all earlier frames."""
 
         def told() -> bool:
             keys = [key.split(b"/") for key in self._keys(raw)]
@@ -179,7 +179,7 @@ class Link:
         wait_for("all as announced", told)
 
     def finish(self, down: subprocess.Popen[bytes], up: subprocess.Popen[bytes]) -> None:
-        """Stop both ends when all is sent and announced, and make clean topics."""
+        """Stop both ends after all records are sent and announced, and write the clean topics."""
         self.wait_until_sent()
         self.stop(up)
         self.wait_until_told()
@@ -187,11 +187,11 @@ class Link:
         self.dedup()
 
     def frames(self) -> list[bytes]:
-        """Return the raw topic's keys, but for announcements."""
+        """Return the keys of the raw topic, without announcements."""
         return [key for key in self._keys() if key.count(b"/") == 3]
 
     def covered(self) -> set[tuple[int, int]]:
-        """Return partitions and offsets that have arrived."""
+        """Return the partitions and offsets that have arrived."""
         keys = [key.decode().rsplit("/", 3) for key in self.frames()]
         ranges = [(int(number), int(first), int(last)) for _, number, first, last in keys]
         return {(number, each) for number, first, last in ranges for each in range(first, last + 1)}
@@ -206,7 +206,7 @@ class Link:
         return clients.records(self.target, self.topic, partition)
 
     def assert_equal(self, count: int) -> None:
-        """Compare both ends, which have so many records."""
+        """Assert that both ends have the same records, and so many."""
         assert sum(len(self.sent(partition)) for partition in PARTITIONS) == count
         for partition in PARTITIONS:
             assert self.arrived(partition) == self.sent(partition)
@@ -220,14 +220,14 @@ class Link:
         clients.settle(self.target, self.gaps, *PARTITIONS)  # else the ledger is that of before
 
     def bundle(self) -> dict[str, Any]:
-        """Make the bundle of what is missing."""
+        """Create the bundle of missing offsets."""
         options = {"bootstrapServers": self.target.plaintext, "topic": self.gaps}
         assert self.run("create", options | {"resendFileName": str(self.bundle_file)}) == 0
         found: dict[str, Any] = json.loads(self.bundle_file.read_text())
         return found
 
     def missing(self) -> set[tuple[int, int]]:
-        """Return partitions and offsets that the bundle lists."""
+        """Return the partitions and offsets in the bundle."""
         return {
             (each["partition"], offset)
             for each in self.bundle()["results"]
@@ -236,7 +236,7 @@ class Link:
         }
 
     def resend(self, **options: str) -> ExitCode:
-        """Send again: what the bundle lists, if no partition is named."""
+        """Resend records: by default, the offsets in the bundle."""
         what = {} if "partition" in options else {"resendFileName": str(self.bundle_file)}
         return self.run("resend", self.sending | what | options)
 
@@ -247,7 +247,7 @@ class Link:
 
 @contextmanager
 def linked(folder: Path, source: Broker, target: Broker, topic: str) -> Iterator[Link]:
-    """Yield a link for a topic that both clusters have; nothing runs yet."""
+    """Yield a link for a topic of both clusters, without running processes."""
     link = Link(folder, source, target, topic)
     try:
         yield link

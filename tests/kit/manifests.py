@@ -36,7 +36,7 @@ EMPTY = Manifest(
 
 
 def manifest(**fields: Any) -> Manifest:
-    """Return the first manifest of a store, empty but for these fields."""
+    """Return the first manifest of a store, with these fields and otherwise empty."""
     return replace(EMPTY, **fields)
 
 

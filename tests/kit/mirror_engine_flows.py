@@ -1,4 +1,4 @@
-"""Flows of the mirror engine, as tests run them."""
+"""Flows with the engine `batches`, for tests."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from servers.broker import Broker
 def started(
     *arguments: str, output: IO[str] | int = subprocess.PIPE, enter: Sequence[str] = ()
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start `aqueduct` in a process of its own, and kill it at the end. `enter`: how its command begins."""
+    """Start `aqueduct` in its own process, and kill it at the end. `enter`: the beginning of its command."""
     command = [*enter, sys.executable, "-m", "aqueduct.cli", *arguments]
     process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, text=True)
     try:
@@ -32,7 +32,7 @@ def started(
 
 
 class Flow:
-    """A flow from one broker to another, of one topic if `pattern` does not match others, too."""
+    """A flow from one broker to another, of one topic or of the topics that `pattern` matches."""
 
     def __init__(
         self, source: Broker, target: Broker, topic: str, tmp_path: Path, pattern: str | None = None
@@ -49,7 +49,7 @@ class Flow:
         ]
 
     def catch_up(self, *more: str) -> int:
-        """Run the flow until it has mirrored what is there; return the exit code."""
+        """Run the flow until it has mirrored all present records, and return the exit code."""
         return main([*self.options, "--until-caught-up", "--report", str(self.report), *more])
 
     @contextmanager
@@ -58,11 +58,11 @@ class Flow:
             yield process
 
     def findings(self, *more: str) -> list[str]:
-        """Return what `aqueduct mirror` finds about the flow."""
+        """Return the findings of `aqueduct mirror` about the flow."""
         return list(self.looked(*more)["findings"])
 
     def looked(self, *more: str) -> dict[str, Any]:
-        """Return what `aqueduct mirror` reports of the flow."""
+        """Return the report of `aqueduct mirror` about the flow."""
         command = [sys.executable, "-m", "aqueduct.cli", "mirror", "--engine", "batches", "--json"]
         shared = self.options[self.options.index("--topics-pattern") :]
         run = subprocess.run(

@@ -1,4 +1,4 @@
-"""A real MirrorMaker 2 between two brokers, as the role configures it but for TLS."""
+"""A real MirrorMaker 2 between two brokers, with the configuration of the role except TLS."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ def mirror_maker(
     jvm: Sequence[str] = QUICK,
     rest: str = ANY_PORT,
 ) -> Iterator[None]:
-    """Run a flow of the topics that match the pattern, with these properties of its REST listener."""
+    """Run a flow of the topics that match the pattern. `rest`: properties of its REST listener."""
     properties = directory / "mm2.properties"
     escaped = topics.replace("\\", "\\\\")
     properties.write_text(

@@ -1,4 +1,4 @@
-"""Java's readers of ORC: Spark's own two, Hive's in Spark, and ORC's library by itself, as Iceberg has it."""
+"""ORC readers in Java: two of Spark, Hive's in Spark, and the ORC library itself, as Iceberg uses it."""
 
 import json
 import os
@@ -60,10 +60,10 @@ print(json.dumps([found, raw]))
 def read(
     folder: Path, columns: Mapping[str, str], *, files: list[Path], raw: list[str]
 ) -> tuple[dict[str, Any], list[dict[str, int]]]:
-    """Return rows of a folder by each of SPARK's readers, or its error; and numbers of files, as they are.
+    """Return the rows of a folder or the error, by reader of SPARK, and the raw numbers in the files.
 
-    Columns are expressions of SQL by their names; a NULL isn't in its row. Raw times are in nanoseconds, and
-    dates in days; none is NULL.
+    Columns are SQL expressions by name. Rows do not contain columns whose value is NULL. Raw times are in
+    nanoseconds and raw dates in days, and none of them is NULL.
     """
     order = {
         "settings": {

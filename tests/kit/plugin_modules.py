@@ -1,4 +1,4 @@
-"""Ansible modules, run and imported with the collection's module_utils, as Ansible brings both to a host."""
+"""Ansible modules, run and imported with the collection's module_utils, as Ansible does on a host."""
 
 import importlib.util
 import json
@@ -26,7 +26,7 @@ init_plugin_loader([])
 
 
 def load(name: str) -> ModuleType:
-    """Import a module to call its parts."""
+    """Import a module, to call its functions."""
     return _load(name, MODULES / f"{name}.py")
 
 
@@ -45,7 +45,7 @@ def _load(name: str, file: Path) -> ModuleType:
 
 
 def run(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Run a module as Ansible does; return what it answers."""
+    """Run a module as Ansible does, and return its result."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(COLLECTIONS), str(MODULES / f"{name}.py")],
         input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),

@@ -1,4 +1,4 @@
-"""promtool, by which Prometheus itself judges rules and queries."""
+"""promtool, with which Prometheus itself checks rules and queries."""
 
 import os
 

@@ -28,7 +28,7 @@ def topic_record(name: str, number: int) -> bytes:
 
 
 def metadata(*more: bytes) -> Metadata:
-    """Return those of a cluster with one topic of two partitions, and further records."""
+    """Return the records of a cluster with one topic with two partitions, and further records."""
     values = [
         topic_record("flights", 1),
         *(partition_record(ID, number, STATE) for number in range(2)),

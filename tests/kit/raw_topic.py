@@ -1,4 +1,4 @@
-"""What crossed a link, in a broker: a raw topic that is written frame by frame, a ledger, clean topics."""
+"""The topics of a link in a broker: a raw topic that is written frame by frame, a ledger, clean topics."""
 
 import time
 from collections import Counter
@@ -40,7 +40,7 @@ class RawTopic:
             clients.create(broker, each, 4)
 
     def bring(self, *all_of: Frame | Announcement, partitions: int = PARTITIONS, ago: float = 0) -> None:
-        """Write frames and announcements into the raw topic, as if `ago` seconds ago."""
+        """Write frames and announcements to the raw topic, with times `ago` seconds before now."""
         self.brought.update(each.topic for each in all_of if each.topic in self.topics)
         at = int((time.time() - ago) * 1000)
         written = [
@@ -60,9 +60,9 @@ class RawTopic:
             clients.settle(self.broker, self.gaps, *range(PARTITIONS))  # else the ledger is that of before
 
     def knows(self, topics: dict[str, int]) -> None:
-        """Wait until the ledger has so many partitions of each topic that isn't retired.
+        """Wait until the ledger has so many partitions of each topic that is not retired.
 
-        What was just committed may take a moment.
+        Entries that were just committed may appear later.
         """
         with kafka.connect(self.end, "test") as client:
             clients.wait_for(f"{topics} in the ledger", lambda: self._known(client) == topics)

@@ -1,7 +1,7 @@
-"""A bad network: takes datagrams at one address and gives them to another, with faults from a seed.
+"""An unreliable network: passes datagrams from one address to another, with faults from a seed.
 
-As a program it is given '{"listen": [HOST, PORT], "source": [HOST, PORT], "target": [HOST, PORT]}', then told
-line by line what to do, and answers each line with what it has counted:
+The argument of the program is '{"listen": [HOST, PORT], "source": [HOST, PORT], "target": [HOST, PORT]}'. It
+reads one command a line from stdin, and answers each line with its counters:
 
     {"seed": 3, "faults": {"lose": 0.05}}
     {"record": true}
@@ -60,13 +60,13 @@ class Relay:
         self._thread.start()
 
     def bad(self, faults: Faults, seed: int) -> None:
-        """Bring faults upon the link from now on."""
+        """Add faults to the link from now on."""
         self._chance.seed(seed)
         self._burst = 0
         self.faults = faults
 
     def send(self, data: bytes) -> None:
-        """Send past all faults."""
+        """Send a datagram without faults."""
         self._out.sendto(data, self._target)
 
     def replay(self) -> None:

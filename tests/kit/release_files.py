@@ -1,4 +1,4 @@
-"""The files of a release, built from this checkout as git has it, or would take it."""
+"""The files of a release, built from the files of this checkout that git tracks or would add."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def tool(name: str, *arguments: str | Path, folder: Path) -> CompletedProcess[str]:
-    """Run a program of this environment in a folder, without the checkout's settings of Ansible."""
+    """Run a program of this environment in a folder, without the Ansible settings of the checkout."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     environment |= {"ANSIBLE_NOCOLOR": "1", "PYTHONPATH": ""}
     command = [Path(sys.executable).with_name(name), *arguments]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 @contextmanager
 def root_folder() -> Iterator[Path]:
-    """Yield a folder of root that every user may enter; pytest's own are closed to others."""
+    """Yield a folder of root that every user can enter. Folders of pytest are closed to other users."""
     path = Path(tempfile.mkdtemp(prefix="aqueduct-root-"))
     path.chmod(0o755)
     try:

@@ -1,6 +1,6 @@
-"""A stub that says what Confluent's registry does: for faults that no real one can be made to give.
+"""A stub of Confluent's schema registry, for faults that a real registry cannot be made to have.
 
-These are wrong answers, statuses by their number, a proxy before it. test_land_avro.py has a real one.
+These faults are wrong answers, statuses, and a proxy in front. test_land_avro.py uses a real registry.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass
 class Registry:
-    """A registry's schemas, and what was asked of it."""
+    """The schemas of a registry, and the requests that it received."""
 
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)  # answers by id
     subjects: dict[str, dict[str, Any]] = field(default_factory=dict)  # answers by path
@@ -57,7 +57,7 @@ class Registry:
 
 @contextmanager
 def serving(registry: Registry) -> Iterator[Registry]:
-    """Serve a registry, over HTTP."""
+    """Serve a registry over HTTP."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -1,4 +1,4 @@
-"""Members of share groups, as Kafka's own Java client has them, and of streams groups, by their protocol."""
+"""Members of share groups, with Kafka's own Java client, and of streams groups, by their protocol."""
 
 import json
 import re
@@ -27,9 +27,9 @@ AT_MOST = "max.poll.records={number}\nshare.acquire.mode=record_limit\n"
 
 
 def consume(broker: Broker, folder: Path, topic: str, group: str, offsets: int) -> list[str]:
-    """Return the values of the next records that a share group is given; they are acknowledged.
+    """Return the values of the next records of a share group, and acknowledge them.
 
-    `offsets`: how many are acknowledged; those of markers count.
+    `offsets`: the number of offsets to acknowledge, including those of transaction markers.
     """
     with _member(broker, folder, topic, group, offsets) as member:
         said, _ = member.communicate(timeout=SECONDS)
@@ -39,7 +39,7 @@ def consume(broker: Broker, folder: Path, topic: str, group: str, offsets: int) 
 
 @contextmanager
 def joined(broker: Broker, folder: Path, topic: str, group: str) -> Iterator[None]:
-    """Let a share group have a member meanwhile."""
+    """Keep a member in a share group within this context."""
     with _member(broker, folder, topic, group, -1), raw.connect(End("c", broker.plaintext), "test") as client:
 
         def there() -> bool:
@@ -73,7 +73,7 @@ def _member(
 
 
 def streams_group(broker: Broker, group: str, topic: str) -> None:
-    """Make a streams group (KIP-1071) by a member that joins and leaves."""
+    """Create a streams group (KIP-1071) with a member that joins and leaves."""
     kind = _kafkas("StreamsGroupHeartbeatRequest")
     _answer = _kafkas("StreamsGroupHeartbeatResponse")  # kafka-python keeps no reference
     nothing: dict[str, list[Any]] = {
@@ -98,7 +98,7 @@ def streams_group(broker: Broker, group: str, topic: str) -> None:
 
 
 def _kafkas(name: str) -> Any:
-    """Return a message of Kafka's own schema, as its jar of clients has it."""
+    """Return the schema of a message of Kafka, from the jar of its clients."""
     [jar] = Path(binary("AQUEDUCT_KAFKA_JARS")).glob("kafka-clients-*.jar")
     with zipfile.ZipFile(jar) as packed:
         text = packed.read(f"common/message/{name}.json").decode()

@@ -11,7 +11,7 @@ PEM, PKCS8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
 
 
 class Key:
-    """A key pair in files, as openssl makes them."""
+    """A key pair in files that openssl created."""
 
     def __init__(self, folder: Path, name: str) -> None:
         key = ed25519.Ed25519PrivateKey.generate()

@@ -1,4 +1,4 @@
-"""An address that drops packets, as behind a firewall: a connection to it gets no answer."""
+"""An address that drops packets, like a firewall: a connection to it gets no answer."""
 
 import socket
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ QUEUE = 8  # connections that fill a listener's queue, at most
 
 @contextmanager
 def silent_address() -> Iterator[str]:
-    """Yield the address of a listener whose queue is full. The kernel drops what comes after that."""
+    """Yield the address of a listener with a full queue. The kernel drops further connection requests."""
     (port,) = free_ports(1)
     with socket.create_server(("127.0.0.1", port), backlog=0), ExitStack() as stack:
 

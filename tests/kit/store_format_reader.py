@@ -1,6 +1,6 @@
-"""A reader of backup stores that was written from docs/store-format.md alone, with nothing of the package.
+"""A reader of backup stores that was written only from docs/store-format.md, without code of the package.
 
-It reads folders, checks what the page tells a reader to check, and decodes record batches by Kafka's
+It reads folders, makes the checks that the page requires, and decodes record batches according to Kafka's
 documentation.
 """
 
@@ -34,7 +34,7 @@ SIGNATURE_BYTES = 108
 
 
 class DamagedStoreError(Exception):
-    """A store that is not as the page says."""
+    """The error of a store that does not match the page."""
 
 
 class StoredRecord(NamedTuple):
@@ -59,7 +59,7 @@ Lineage = tuple[str, int, int]  # topic, instance, partition
 
 @dataclass
 class PrivateKey:
-    """A recipient's key file, as docs/link-format.md describes it."""
+    """The key file of a recipient (docs/link-format.md)."""
 
     file: Path
 
@@ -176,7 +176,7 @@ class StoreFormatReader:
 
 @dataclass
 class FormatSnapshot:
-    """What the manifests of a snapshot add up to."""
+    """The contents of a snapshot, combined from its manifests."""
 
     reader: StoreFormatReader
     manifest: dict[str, Any]
@@ -274,7 +274,7 @@ class FormatSnapshot:
 
 
 def rows(manifest: Mapping[str, Any], table: list[list[Any]], kind: str) -> list[Row]:
-    """Return the rows of a table with the names of its columns."""
+    """Return the rows of a table as mappings by column name."""
     columns = manifest["columns"][kind]
     return [dict(zip(columns, row, strict=True)) for row in table]
 
@@ -354,7 +354,7 @@ def batch_records(data: bytes) -> Iterator[StoredRecord]:
 
 @dataclass
 class Body:
-    """The records of a batch, as varints and bytes."""
+    """A reader of the records of a batch: varints and bytes."""
 
     data: bytes
     position: int = 0
@@ -392,7 +392,7 @@ class Body:
 
 
 def without_signature(stored: bytes, trusted_keys: Sequence[bytes], what: str) -> bytes:
-    """Return an object without its signature, which is checked if there are trusted keys."""
+    """Return an object without its signature. With trusted keys, check the signature first."""
     frame = stored[-SIGNATURE_BYTES:].rjust(SIGNATURE_BYTES, b"\0")
     magic, length, mark, key, signature = struct.unpack("<II4s32s64s", frame)
     signed = (magic, length, mark) == (0x184D2A5A, 100, b"AQS1")
@@ -407,7 +407,7 @@ def without_signature(stored: bytes, trusted_keys: Sequence[bytes], what: str) -
 def metadata_snapshot(
     path: Path, trusted_keys: Sequence[bytes] = (), what: str = ""
 ) -> tuple[dict[str, Any], bytes]:
-    """Read a snapshot of ZooKeeper or of a quorum: its head, and the bytes between head and digest."""
+    """Read a snapshot of ZooKeeper or of a quorum: its header, and the bytes between header and digest."""
     stored = without_signature(path.read_bytes(), trusted_keys, what)
     content = zstandard.ZstdDecompressor().decompress(stored)
     end = content.rstrip(b"\n").rindex(b"\n") + 1

@@ -1,7 +1,7 @@
-"""A systemd of its own, with real units, in namespaces that end with it. It needs root, as labs do.
+"""A separate systemd with real units, in namespaces that end with it. It needs root, as labs do.
 
-It sees the files of this machine and cannot change them: Debian's systemd-tmpfiles, for example, empties /tmp
-when a system boots. It sees none of its units, and no other process.
+It can read the files of this machine but not change them: Debian's systemd-tmpfiles, for example, empties
+/tmp when a system boots. It has neither the units nor the processes of this machine.
 """
 
 import json
@@ -46,7 +46,7 @@ NAMESPACES = ("--mount", "--pid", "--cgroup")
 
 
 class Systemd:
-    """A running systemd; `enter` runs commands beside it."""
+    """A running systemd. `enter` runs a command in its namespaces."""
 
     def __init__(self, process_id: int) -> None:
         self._enter = ["nsenter", "--target", str(process_id), *NAMESPACES, "--"]
@@ -57,7 +57,7 @@ class Systemd:
         )
 
     def module(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Run a module as Ansible does on a host with this systemd; return what it answers."""
+        """Run a module as Ansible does on a host with this systemd, and return its result."""
         run = (sys.executable, "-c", RUN, str(COLLECTIONS), str(MODULES / f"{name}.py"))
         done = self.enter(*run, given=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}))
         assert done.stdout, done.stderr
@@ -101,7 +101,7 @@ def running(folder: Path, units: dict[str, str], *empty: str) -> Iterator[System
 
 
 def removed(cgroup: Path) -> bool:
-    """Remove a control group with those in it, as soon as no process is in them."""
+    """Remove a control group and the groups below it, as soon as they contain no process."""
     for path, _, _ in os.walk(cgroup, topdown=False):
         with suppress(OSError):
             Path(path).rmdir()

@@ -1,4 +1,4 @@
-"""A proxy of TCP that lets some requests wait, and loses some answers."""
+"""A TCP proxy that delays some requests and drops some answers."""
 
 import socket
 import threading
@@ -7,7 +7,7 @@ from types import TracebackType
 
 
 class TcpProxy:
-    """Passes on what a client on this machine and a server say to each other."""
+    """Passes data between a client on this machine and a server."""
 
     def __init__(self, target: int) -> None:
         self._target = target

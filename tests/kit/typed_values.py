@@ -1,4 +1,4 @@
-"""Values at the corners of each declared type, and expressions of SQL by which Spark tells them."""
+"""Boundary values of each declared type, and the SQL expressions with which Spark returns them."""
 
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
@@ -79,13 +79,13 @@ LOST = [f"1582-10-{day:02d}" for day in range(5, 15)]
 
 
 def rows(*more: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return records with one value each, in columns c0, c1, ... of the types of VALUES; and one without."""
+    """Return records with one value each, in columns c0, c1, ... of the types of VALUES, and an empty one."""
     values = ({f"c{number}": value} for number, values in enumerate(VALUES.values()) for value in values)
     return [{}, *values, *more]
 
 
 def plain_rows(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return such records as readers tell them by EXPRESSIONS."""
+    """Return these records in the form that readers return with EXPRESSIONS."""
     types = list(VALUES)
     return [
         {
@@ -105,7 +105,7 @@ def days(text: str) -> int:
 
 
 def plain(type_: str, value: Any) -> Any:
-    """Return a value of a record as the expressions below tell it."""
+    """Return a value of a record in the form that the expressions below return."""
     if isinstance(value, list):
         item = type_.removeprefix("array<").removesuffix(">")
         return [None if each is None else plain(item, each) for each in value]
@@ -122,7 +122,7 @@ def plain(type_: str, value: Any) -> Any:
 
 
 def expression(name: str, type_: str) -> str:
-    """Return an expression of a column that JSON can hold."""
+    """Return an SQL expression for a column, whose value JSON can contain."""
     if type_.startswith("array<"):
         item = expression("x", type_.removeprefix("array<").removesuffix(">"))
         return f"transform({name}, x -> {item})"

@@ -1,4 +1,4 @@
-"""Which variables a Jinja expression leaves without their type."""
+"""Variables that a Jinja expression uses without a conversion to their type."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from jinja2 import nodes
 
 
 class _Everything(dict[str, Any]):
-    """Filters and tests of Ansible, whose names are all that a parser wants."""
+    """Stands for all filters and tests of Ansible, because the parser needs only their names."""
 
     def __missing__(self, name: str) -> Any:
         return lambda *_, **__: None
@@ -27,14 +27,14 @@ PARSER = environment()
 
 
 def bare(node: nodes.Node) -> str | None:
-    """Return the name of a variable that is used as it was given."""
+    """Return the name of a variable that is used without a conversion."""
     while isinstance(node, nodes.Filter) and node.name in {"default", "d"} and node.node:
         node = node.node
     return node.name if isinstance(node, nodes.Name) else None
 
 
 def decided(tree: nodes.Template, *, condition: bool) -> Iterator[nodes.Node]:
-    """Yield what is taken for true or false."""
+    """Yield the expressions that are evaluated as true or false."""
     for each in tree.find_all((nodes.If, nodes.CondExpr)):
         yield each.test
     for each in tree.find_all((nodes.And, nodes.Or)):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def arguments_of(unit: str) -> list[str]:
-    """Return the arguments with which a unit, or the script that it starts, runs our command line."""
+    """Return the arguments with which a unit, or the script that it starts, runs `aqueduct`."""
     lines = unit.splitlines()
     executed = [line.partition("=")[2] for line in lines if line.startswith("Exec")] or lines
     words = filter(None, (shlex.split(line.rstrip("\\"), comments=True) for line in executed))

@@ -1,4 +1,4 @@
-"""A process of its own without PySpark, for this one may have imported it."""
+"""A separate process without PySpark, because this process may have imported it."""
 
 import subprocess
 import sys
@@ -8,6 +8,6 @@ MAIN = "from aqueduct.cli import main; sys.exit(main(sys.argv[1:]))\n"
 
 
 def run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run a program of Python as on a host where PySpark is not installed."""
+    """Run a Python program as on a host without PySpark."""
     command = [sys.executable, "-c", HIDDEN + program, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -118,7 +118,8 @@ def test_lost_jvm_of_spark_submit_is_reported(tmp_path: Path) -> None:
     run = subprocess.run(command, env={**os.environ, **gone}, capture_output=True, text=True)
     assert run.returncode == 1
     assert run.stderr == (
-        "aqueduct: [spark-job-failed] Spark's JVM on this host has died; run the command again: it resumes.\n"
+        "aqueduct: [spark-job-failed] Spark's JVM on this host ended unexpectedly. Run the command again to "
+        "resume its work.\n"
     )
 
 
@@ -139,7 +140,7 @@ def test_jvm_death_between_spark_jobs_is_reported(tmp_path: Path) -> None:
     said = tmp_path / "said"
     subprocess.run(command, env={**os.environ, "PYSPARK_PYTHON": sys.executable}, capture_output=True)
     clients.wait_for("the end of the driver", lambda: said.exists() and said.read_text())
-    assert said.read_text().startswith("Spark's JVM on this host has died")
+    assert said.read_text().startswith("Spark's JVM on this host ended unexpectedly")
 
 
 def test_spark_that_does_not_start() -> None:
@@ -151,6 +152,6 @@ def test_spark_that_does_not_start() -> None:
         "except Failed as error: print(error)\n"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert run.stdout.startswith("Spark does not start: ")
+    assert run.stdout.startswith("Cannot start Spark: ")
     assert "Master must either be yarn or start with" in run.stdout
     assert run.stderr == ""

@@ -25,7 +25,7 @@ ENDS = ["--source-bootstrap-server", "pro1:9092", "--target-bootstrap-server", "
         ),
         ([*ENDS[:3], "lake", "--topics", "a"], "'lake' is not a broker list; write HOST:PORT,HOST:PORT"),
         ([*ENDS, "--topics", "a", "--header", "origin"], "'origin' is not a header; write NAME=VALUE"),
-        ([*ENDS, "--topics", "a b"], "'a b' in --topics isn't a topic name"),
+        ([*ENDS, "--topics", "a b"], "[topic-name-invalid] 'a b' in --topics"),
         ([*ENDS, "--topics-pattern", "a("], "The topics pattern a( is not a valid regular expression"),
         (
             [*ENDS, "--topics", "a", "--command-config", "/none"],

@@ -32,9 +32,9 @@ def sending(keys: Path, verb: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"publicKeyFile": "{}/up.pub"}, "up.pub is a sender's public key; a receiver's"),
-        ({"publicKeyFile": "{}/none.pub"}, "none.pub cannot be read"),
-        ({"signingKeyFile": "{}/loose.key"}, "loose.key can be read by others than its owner"),
+        ({"publicKeyFile": "{}/up.pub"}, "up.pub is a sender's public key. Pass a receiver's"),
+        ({"publicKeyFile": "{}/none.pub"}, "none.pub: No such file"),
+        ({"signingKeyFile": "{}/loose.key"}, "[key-file-permissions]"),
         ({"targetIP": "no-such-host.invalid"}, "'no-such-host.invalid' cannot be resolved"),
         ({"nic": "no-such-card"}, "nic 'no-such-card'"),
         ({"payloadSize": "9000", "mtu": "1500"}, "payloadSize 9000 is too large for the MTU"),
@@ -52,7 +52,7 @@ def test_the_sending_end_looks_at_its_files_first(
     ("changed", "sentence"),
     [
         ({"privateKeyFiles": "{}/down.pub"}, "down.pub is a receiver's public key"),
-        ({"privateKeyFiles": "{0}/down.key,{0}/none.key"}, "none.key cannot be read"),
+        ({"privateKeyFiles": "{0}/down.key,{0}/none.key"}, "none.key: No such file"),
         ({"senderPublicKeyFile": "{}/up.key"}, "up.key is a sender's private key"),
         ({"stateDir": "{}/none"}, "stateDir"),
     ],

@@ -70,13 +70,13 @@ def test_a_host_with_another_python_says_so(archive: Path, tmp_path: Path) -> No
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     done = run()
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("aqueduct: The worker vm is of machine type vm: its environment was packed")
+    assert done.stderr.startswith("aqueduct: The worker vm has the machine type vm: its environment is for ")
 
     (tools / "uname").unlink()
     (tools / "uname").symlink_to("/bin/uname")
     done = run()
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"has no python{python}: its environment was packed for Python {python}, " in done.stderr
+    assert f"has no python{python}: its environment is for Python {python} on " in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_a_master_that_recovers_does_not_lead(
     with page("", "RECOVERING", "COMPLETING_RECOVERY", "ALIVE") as (one, told), page("STANDBY") as (other, _):
         leader.main([other, one])
     assert told == ["", "RECOVERING", "COMPLETING_RECOVERY", "ALIVE"]
-    assert capsys.readouterr().out == f"Waiting for a master that leads: {other}, {one}\n"
+    assert capsys.readouterr().out == f"Waiting for an active master: {other}, {one}\n"
 
 
 def test_one_of_several_is_enough(capsys: pytest.CaptureFixture[str]) -> None:

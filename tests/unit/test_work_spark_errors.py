@@ -10,7 +10,7 @@ ABORTED = (
     "in stage 0.0 (TID 3) (127.0.0.1 executor 0): "
 )
 GIVE = (
-    "give them what `aqueduct environment --out env.tar.gz` packs, by --conf "
+    "Pack their environment with `aqueduct environment --out env.tar.gz`, and pass --conf "
     "spark.archives=env.tar.gz#environment"
 )
 STACK = "\n\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)\n\nDriver stacktrace:"
@@ -31,38 +31,38 @@ RAISED = (
         pytest.param(
             f'{ABORTED}java.io.IOException: Cannot run program "/nowhere/bin/python": error=2, No such '
             f"file or directory{STACK}",
-            f"Workers have no /nowhere/bin/python: {GIVE}; or name their own Python, with Aqueduct, in "
-            "PYSPARK_PYTHON.",
+            f"Workers have no /nowhere/bin/python. {GIVE}, or set PYSPARK_PYTHON to a Python of the workers "
+            "that has Aqueduct.",
             id="no such Python",
         ),
         pytest.param(
             f'{ABORTED}java.io.IOException: Cannot run program "./environment/bin/python": error=2, No such '
             f"file or directory{STACK}",
-            "Workers found no ./environment/bin/python in an archive of spark.archives: `aqueduct "
-            "environment --out env.tar.gz` makes one that has it; the folder is what stands behind the # of "
-            "the archive.",
+            "Workers found no ./environment/bin/python in the archives of spark.archives. Create the archive "
+            "with `aqueduct environment --out env.tar.gz`. Its folder on workers is the name after # in "
+            "spark.archives.",
             id="an archive of something else",
         ),
         pytest.param(
             f"{ERROR}/usr/bin/python3: Error while finding module specification for 'aqueduct.work.daemon' "
             f"(ModuleNotFoundError: No module named 'aqueduct'){PATH}",
-            f"Workers lack the Python package aqueduct: {GIVE}.",
+            f"Workers lack the Python package aqueduct. {GIVE}.",
             id="no Aqueduct",
         ),
         pytest.param(
             f"{ABORTED}{RAISED}ModuleNotFoundError: No module named 'tzdata'\n\nDuring handling of the above "
             "exception, another exception occurred:\nzoneinfo._common.ZoneInfoNotFoundError: 'No time zone "
             "found with key America/New_York'\n",
-            "Workers don't know the time zone America/New_York: install their distribution's package tzdata "
-            "there.",
+            "Workers do not know the time zone America/New_York. Install the distribution's package tzdata "
+            "on them.",
             id="no time zones",
         ),
         pytest.param(
-            f"{ERROR}aqueduct: The worker vm has no python3.12: its environment was packed for Python 3.12, "
+            f"{ERROR}aqueduct: The worker vm has no python3.12: its environment is for Python 3.12 on "
             f"x86_64.{PATH}",
-            "The worker vm has no python3.12: its environment was packed for Python 3.12, x86_64. "
-            "Install that "
-            "Python there, or pack it (aqueduct environment) on a host like that one.",
+            "The worker vm has no python3.12: its environment is for Python 3.12 on x86_64. Install this "
+            "Python version on the worker, or pack the environment (aqueduct environment) on a host with the "
+            "Python version and machine type of the worker.",
             id="another Python than the archive's",
         ),
         pytest.param(
@@ -72,31 +72,30 @@ RAISED = (
             "versions.\nPlease check environment variables PYSPARK_PYTHON and "
             "PYSPARK_DRIVER_PYTHON are correctly "
             "set.\n SQLSTATE: 38000",
-            f"Workers run Python 3.12, this host 3.11, and they have to be the same: {GIVE}, or name such a "
-            "Python of theirs in PYSPARK_PYTHON.",
+            f"Workers run Python 3.12, but this host runs Python 3.11, and both must be the same. {GIVE}, or "
+            "set PYSPARK_PYTHON to a Python of the workers with the version of this host.",
             id="another Python than the driver's",
         ),
         pytest.param(
             f"{RAISED}ImportError: cannot import name 'count' from 'aqueduct.common.wording' "
             "(/spark/work/app-20261122132939-0004/0/environment/lib/aqueduct/common/wording.py)\n SQLSTATE: "
             "38000",
-            f"Workers have another version of Aqueduct than this host: {GIVE}.",
+            f"Workers have another version of Aqueduct than this host. {GIVE}.",
             id="an old archive, without a name",
         ),
         pytest.param(
             f"{RAISED}AttributeError: Can't get attribute 'Probe' on <module 'aqueduct.common.job_files' "
             "from '/spark/work/app-20261122131119-0000/0/environment/lib/aqueduct/common/job_files.py'>\n "
             "SQLSTATE: 38000",
-            f"Workers have another version of Aqueduct than this host: {GIVE}.",
+            f"Workers have another version of Aqueduct than this host. {GIVE}.",
             id="an old archive",
         ),
         pytest.param(
             "\ngzip: /tmp/spark-bb3de288/damaged.tar.gz: unexpected end of file\ntar: Unexpected "
             "EOF in archive\n"
             "tar: Unexpected EOF in archive\ntar: Error is not recoverable: exiting now\n",
-            "The archive damaged.tar.gz cannot be unpacked (unexpected end of file): pack it "
-            "again, by `aqueduct "
-            "environment --out env.tar.gz`.",
+            "Workers cannot unpack the archive damaged.tar.gz: unexpected end of file. Create it again with "
+            "`aqueduct environment --out env.tar.gz`.",
             id="an archive that was cut",
         ),
         pytest.param(
@@ -119,7 +118,7 @@ ENDED = "Executor updated: app-20261122124432-0001/1 is now EXITED (Command exit
 @pytest.mark.parametrize(
     ("said", "master", "sentence"),
     [
-        pytest.param(REFUSED, "spark://one:7077", "spark://one:7077 refuses this host", id="secret"),
+        pytest.param(REFUSED, "spark://one:7077", "spark.authenticate.secret", id="secret"),
         pytest.param(REFUSED, "spark://one:7077,two:7077", None, id="one of two masters is down"),
         pytest.param(REFUSED + CONNECTED, "spark://one:7077", None, id="taken at the second try"),
         pytest.param(
@@ -127,7 +126,7 @@ ENDED = "Executor updated: app-20261122124432-0001/1 is now EXITED (Command exit
         ),
         pytest.param(CONNECTED + ENDED * 3, "spark://one:7077", None, id="a few executors ended"),
         pytest.param(
-            CONNECTED + ENDED * 4, "spark://one:7077", "reach this driver at me:1", id="all of them ended"
+            CONNECTED + ENDED * 4, "spark://one:7077", "reach this driver at me:1.", id="all of them ended"
         ),
         pytest.param(
             CONNECTED + ENDED * 4 + "Registered executor", "spark://one:7077", None, id="one of them ran"
@@ -143,8 +142,8 @@ def test_why_no_executor_comes(said: str, master: str, sentence: str | None) -> 
     ("said", "master", "sentence"),
     [
         pytest.param("", "spark://one:7077", "does not answer", id="no answer"),
-        pytest.param("", "yarn", "started no application in time", id="queued"),
-        pytest.param(CONNECTED, "spark://one:7077", "gave no executor within 5 s", id="no executor"),
+        pytest.param("", "yarn", "ResourceManager of HADOOP_CONF_DIR", id="queued"),
+        pytest.param(CONNECTED, "spark://one:7077", "started no executor within 5 s", id="no executor"),
         pytest.param(CONNECTED + "Registered executor", "spark://one:7077", None, id="one of two"),
         pytest.param("Registered executor", "yarn", None, id="one of two on YARN"),
     ],

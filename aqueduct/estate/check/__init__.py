@@ -1,4 +1,4 @@
-"""The check of a whole inventory, before any host is touched: every error in one run, each one sentence."""
+"""The inventory check. It contacts no host, and reports all findings in one run, one sentence each."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,22 +32,22 @@ from aqueduct.estate.provided_certificates import ServiceOfHost
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
-    """The facts that the check takes from the repository beside the inventory."""
+    """Facts of the repository and the control node that the check needs in addition to the inventory."""
 
     roles: Roles
-    defaults: Mapping[str, Any]  # of roles/kafka, as `aqueduct.estate.model` takes them
+    defaults: Mapping[str, Any]  # of roles/kafka, for `aqueduct.estate.model`
     supported_versions: Sequence[str]  # of Kafka
     is_file: Callable[[str], bool]  # on the control node
-    # Why a provided file there can't serve a principal, by its path, that of ca.pem, and the principal.
+    # The fault of a provided file for a principal, by the file, ca.pem and the principal; empty without one.
     provided_fault: Callable[[str, str, str], str] = lambda _file, _ca, _principal: ""
-    broker_versions: Collection[str] = ()  # of Kafka, whose other parts are not published
-    # Why a provided file does not suit a service of a host; None if it does.
+    broker_versions: Collection[str] = ()  # of Kafka, published only for brokers
+    # The fault of a provided file for a service of a host; None if it has none.
     unsuitable: Callable[[str, ServiceOfHost], Labelled | None] = lambda _file, _service: None
-    definitions: Mapping[str, settings.Definitions] = field(default_factory=dict)  # by version of Kafka
+    definitions: Mapping[str, settings.Definitions] = field(default_factory=dict)  # by Kafka version
 
 
 def check(inventory: Inventory, repository: Repository) -> list[Finding]:
-    """Return all findings, in the order of files and lines."""
+    """Return all findings, sorted by file and line."""
     findings = {inventory.without_secrets(finding) for finding in _check(inventory, repository)}
     return sorted(findings, key=lambda finding: finding.place)
 
@@ -67,7 +67,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
     right: list[flows.DeclaredFlow] = []
     for site in inventory.sites:
         if any(len(inventory.sites_of[host]) > 1 for host in inventory.members(site)):
-            continue  # that was told, and would be told again and again
+            continue  # `sites.check_groups` reports this, and the other checks would report consequences
         yield from sites.check_site_wide(inventory, site)
         yield from host_names.check_host_names(inventory, sound, site)
         has_ensemble = ensembles.is_used(inventory, sound, site)

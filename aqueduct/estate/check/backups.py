@@ -1,4 +1,4 @@
-"""A site's backup: has it something to read, and a place where it may write?"""
+"""Checks of a site's backup: its host, its patterns, its store and its rights in the store."""
 
 import re
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def check_backup(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
 def check_apart(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
     """Check that no two clusters share a store.
 
-    They would take turns to be the one whose topics were recreated.
+    Otherwise, each of their backups would treat its topics as re-created after each run of the other one.
     """
     first_at: dict[str, str] = {}
     for site in inventory.sites:
@@ -103,7 +103,7 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
     server, wrong = store_of(inventory, sound, host, "backup_object_store")
     given = sound.value(host, "backup_store_url")
     if given is None and "backup_store_url" in inventory.hosts[host]:
-        return  # another finding is about it, or it is known only when the playbook runs
+        return  # the value has another finding, or is known only when the playbook runs
     try:
         location = url.parse(given or f"s3://backup/{site}")
     except Refused as error:

@@ -1,4 +1,4 @@
-"""Checks of a site's cluster: topics, replicas, ACLs; and everywhere, the version of Kafka."""
+"""Checks of a site's cluster (topics, replicas, ACLs), and of all Kafka versions."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,8 +9,8 @@ from aqueduct.estate.check.inventory import Finding, Inventory, Path
 from aqueduct.estate.check.valid_inventory import Item, Sound
 from aqueduct.estate.model import ZOOKEEPER, principal
 
-# And whether it must be one that has ZooKeeper and the classic mirror (None: it may); of kafka_version,
-# kafka_metadata decides that.
+# Variables with a Kafka version, and whether it must have ZooKeeper and the classic mirror (None: either).
+# For kafka_version, kafka_metadata decides.
 VERSIONS = {
     "connect_version": False,
     "mirror_maker_version": None,
@@ -49,9 +49,10 @@ def _revoked(site: str, revoked: Iterable[str]) -> Iterator[Labelled]:
 
 
 def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[Item, Path, Labelled]]:
-    """Check a site's topics. `brokers`: the number that the site has; 0 if that can't be told."""
+    """Check a site's topics. `brokers`: the number of brokers of the site; 0 if it is unknown."""
     seen: set[str] = set()
-    taken: dict[str, str] = {}  # Names of metrics have _ for dots: what differs in that only, brokers refuse.
+    # By name with _ for dots. Brokers refuse names that differ only in this, because metrics would collide.
+    taken: dict[str, str] = {}
     for declaration in topics:
         topic, name = declaration.value, str(declaration.value["name"])
         like = taken.setdefault(name.replace(".", "_"), name)
@@ -117,7 +118,7 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
 
 
 def _replicas(site: str, sound: Sound, host: str, brokers: int) -> Iterator[tuple[str, Labelled]]:
-    """Check a site's defaults of replicas against its brokers."""
+    """Check a site's default numbers of replicas against the number of its brokers."""
     replicas = int(sound.value(host, "kafka_default_replication_factor") or min(3, brokers))
     if replicas > brokers:
         yield (
@@ -174,9 +175,9 @@ def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, Labelled]]:
 def check_versions(
     inventory: Inventory, supported: Sequence[str], of_brokers: Collection[str], defaults: Mapping[str, Any]
 ) -> Iterator[Finding]:
-    """Check that the repository has the digests of these versions, and that each can do what it is for.
+    """Check that the repository has the digests of all Kafka versions, and that each version suits its use.
 
-    With an archive, the inventory gives the digest. Versions `of_brokers` have no Connect and no mirror.
+    With an archive, the inventory contains the digest. Versions `of_brokers` have no Connect and no mirror.
     """
     checked = set()
     for host, variables in inventory.hosts.items():
@@ -219,7 +220,7 @@ def check_versions(
 def _versions(
     variables: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, Any, bool | None]]:
-    """Yield a host's versions of Kafka, each with the variable to blame, and whether it is for ZooKeeper."""
+    """Yield a host's Kafka versions: name, variable for findings, version, and whether it needs ZooKeeper."""
     metadata = variables.get("kafka_metadata") == ZOOKEEPER
     for name, zookeeper in {**VERSIONS, "kafka_version": metadata}.items():
         if name in variables:
@@ -229,5 +230,5 @@ def _versions(
 
 
 def has_zookeeper(version: str) -> bool:
-    """Tell a version of Kafka that can keep its metadata in ZooKeeper: the last is 3.9."""
+    """Return whether a Kafka version supports ZooKeeper. The last one is 3.9."""
     return version.startswith("3.")

@@ -1,4 +1,4 @@
-"""A site's Connect: has it a cluster, and each connector its topics, its secrets and its plugin?"""
+"""Checks of a site's Kafka Connect: its hosts, and the topics, secrets and plugins of connectors."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from aqueduct.estate.patterns import PatternError, language
 
 VARIABLE = "connect_connectors"
 SECRETS = "/etc/aqueduct/connect/secrets.properties"  # roles/connect writes it
-LONGEST_NAME = 200  # leaves room for what topics and groups have around it
+LONGEST_NAME = 200  # shorter than 249, because names of topics and groups contain it
 DIGEST = re.compile(r"[0-9a-f]{64}")
 COORDINATES = re.compile(r"[^:]+:[^:]+:[^:]+(:[^:]+){0,2}")
 

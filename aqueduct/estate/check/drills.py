@@ -1,4 +1,4 @@
-"""A site's drills: is there a backup to restore, and may they read it?"""
+"""Checks of a site's drills: the backup to restore, its store, and the rights in the store."""
 
 from collections.abc import Iterator
 
@@ -36,7 +36,7 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, of: str, host: s
         name in inventory.hosts[backup_host] and sound.value(backup_host, name) is None
         for backup_host, name in pairs
     ):
-        return  # another finding is about it, or it is known only when the playbook runs
+        return  # the value has another finding, or is known only when the playbook runs
     backups = [sound.value(backup_host, "backup_store_url") for backup_host in hosts]
     backup_url = next((backup for backup in backups if backup), f"s3://backup/{of}")
     try:
@@ -47,7 +47,7 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, of: str, host: s
     if backups and (given or f"s3://backup/{of}").rstrip("/") != backup_url.rstrip("/"):
         sentence = (
             f"site {of} stores its backups in {backup_url}, which this drill does not use; set "
-            "drill_store_url to it."
+            "drill_store_url to this URL."
         )
         yield Finding(
             where=inventory.declared(host), what="drill", fault=Labelled("drill-store-differs", sentence)

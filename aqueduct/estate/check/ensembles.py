@@ -1,4 +1,4 @@
-"""A site's ZooKeeper: can it have a quorum, is each server one of its own, and does a cluster need it?"""
+"""Checks of a site's ZooKeeper ensemble: number and ids of servers, and its use by brokers."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from aqueduct.estate.zookeeper import MAX_ID
 
 
 def is_used(inventory: Inventory, sound: Sound, site: str) -> bool:
-    """Tell whether a site's cluster keeps its metadata in ZooKeeper."""
+    """Return whether a site's cluster stores its metadata in ZooKeeper."""
     hosts = inventory.members(site, "kafka")
     return any(sound.set_or_default(host, "kafka_metadata") == ZOOKEEPER for host in hosts)
 

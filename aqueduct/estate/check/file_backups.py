@@ -1,4 +1,4 @@
-"""Backups of files: can each folder be reached, and is it one that can be copied while it is in use?"""
+"""Checks of file backups: names, hosts and folders, and folders that cannot be copied while in use."""
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -58,7 +58,7 @@ def check_file_backups(inventory: Inventory, sound: Sound, site: str) -> Iterato
 
 
 def _data_of(inventory: Inventory, sound: Sound, host: str, source: dict[str, object]) -> str:
-    """Return a Kafka node's data folder that is in the source's folder, or that has it; empty if none."""
+    """Return the data folder of a Kafka node that a source includes or is part of; empty if there is none."""
     if host not in inventory.groups.get("kafka", ()):
         return ""
     log_dir = PurePosixPath(str(sound.set_or_default(host, "kafka_data_directory")))

@@ -1,4 +1,4 @@
-"""Flows: does each come from somewhere, does none come back, and who else writes the topics it writes?"""
+"""Checks of flows: sources, engines and patterns, loops, and topics that several flows write."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,8 +19,8 @@ from aqueduct.estate.patterns import PatternError, language, names
 VARIABLE = "mirror_maker_flows"
 RESERVED = "tls"  # of /etc/aqueduct/mirror_maker
 MM2, BATCHES, CLASSIC = "mm2", "batches", "classic"
-PREFIXES_SEEN = (MM2, BATCHES)  # these see by a topic's prefixes that it came from the target
-# What only some of the engines have.
+PREFIXES_SEEN = (MM2, BATCHES)  # engines that recognise by prefixes that a topic originates at the target
+# Options of flows that only some engines have.
 OPTIONS = {
     MM2: ("groups", "groups_exclude", "settings", "tasks", "line_ms", "line_mbit"),
     BATCHES: ("groups", "groups_exclude", "tasks", "line_ms", "line_mbit", "first_start"),
@@ -30,18 +30,18 @@ INSTEAD = {
     "tasks": "use threads for a classic flow",
     "threads": "use tasks for the other engines",
 }
-# The oldest brokers that clients of Kafka 3.9 (KIP-97) and of Kafka 4 (KIP-896) read.
+# The oldest brokers that clients of Kafka 3.9 (KIP-97) and of Kafka 4 (KIP-896) support.
 OLDEST, OLDEST_BY_4 = (0, 10), (2, 1)
-# The oldest brokers with topic ids in all answers that the engine `batches` asks for (KIP-516).
+# The oldest brokers with topic ids in all responses that the engine `batches` needs (KIP-516).
 OLDEST_WITH_IDS = (2, 8)
 
-# What MirrorMaker 2 never mirrors (ReplicationPolicy.isInternalTopic).
+# Topics that MirrorMaker 2 never mirrors (ReplicationPolicy.isInternalTopic).
 INTERNAL = names([r"__.*", r"\..*", r"mm2.*\.internal", r".*\.checkpoints\.internal"])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeclaredFlow(Item):
-    """A flow, where it is declared, and the topics that it reads and writes."""
+    """A flow with the place of its declaration, and the topics that it reads and writes."""
 
     flow: Flow
 
@@ -49,7 +49,7 @@ class DeclaredFlow(Item):
     def reads(self) -> Language:
         read = names(self.flow.topics, self.flow.topics_exclude) - INTERNAL
         if self.flow.prefix and self.flow.engine in PREFIXES_SEEN:
-            # It is seen by its prefixes that a topic came from the target (DefaultReplicationPolicy).
+            # Topics that originate at the target have its prefix (DefaultReplicationPolicy): not read.
             from_target = words([f"{self.flow.target}."]) + EVERYTHING
             read -= from_target | EVERYTHING + words(["."]) + from_target
         return read
@@ -59,7 +59,7 @@ class DeclaredFlow(Item):
         return self.written(self.reads)
 
     def written(self, read: Language) -> Language:
-        """Return the names that topics get at the target."""
+        """Return the names of these topics at the target."""
         return words([self.flow.prefix]) + read
 
 
@@ -71,7 +71,7 @@ def declared_at(sound: Sound, site: str) -> list[DeclaredFlow]:
 
 
 def check_each(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
-    """Check one flow by itself."""
+    """Check one flow without the other flows."""
     yield from _check_engine(inventory, mirror)
     yield from _check_source(inventory, mirror)
     yield from _check_name(inventory, mirror)
@@ -203,7 +203,7 @@ def _check_outside(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Findi
 
 
 def check_made(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Finding]:
-    """Check that topics which a classic mirror writes by name are there: it makes none."""
+    """Check that the target declares the topics of a classic mirror, which creates none."""
     flow = mirror.flow
     for index, topic in enumerate(flow.topics if flow.engine == CLASSIC else ()):
         if LEGAL_NAME.fullmatch(topic) and "." not in topic and flow.prefix + topic not in own_topics:
@@ -238,7 +238,7 @@ def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
     hosts = inventory.members(site, "mirror_maker")
     declaring = [host for host in inventory.members(site) if inventory.hosts[host].get(VARIABLE)]
     if hosts and not declaring:
-        # Not an error: this is how the last flow of a site is taken away, and its service is stopped.
+        # A warning, because the service of a site's last flow is stopped in this way.
         sentence = (
             f"no flow arrives at site {site}, so {some(hosts)} will mirror nothing; if this is not "
             "intended, declare a flow."
@@ -252,7 +252,7 @@ def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
 
 
 def check_names(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Finding]:
-    """Check names that are taken at the target: by its own topics, by MirrorMaker's heartbeats."""
+    """Check for target names that collide with topics of the site, or with MirrorMaker's heartbeats."""
     flow = mirror.flow
     for topic in own_topics if flow.prefix and flow.engine in PREFIXES_SEEN else ():
         if topic in mirror.writes:
@@ -271,9 +271,9 @@ def check_names(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Fin
 
 
 def check_pairs(arriving: Sequence[DeclaredFlow]) -> Iterator[Finding]:
-    """Check pairs of a site's flows that write one topic.
+    """Check pairs of a site's flows that write the same topic.
 
-    That is meant if both keep names, but then no group can follow.
+    This is permitted if both flows keep topic names and synchronise no groups.
     """
     for one, other in combinations(arriving, 2):
         source, target = one.flow.source, one.flow.target
@@ -299,10 +299,12 @@ def check_pairs(arriving: Sequence[DeclaredFlow]) -> Iterator[Finding]:
             )
             yield other.finding(Labelled("flow-topic-collides", sentence))
         elif topic:
-            yield from (_groups(*pair, topic) for pair in ((one, other), (other, one)) if pair[0].flow.groups)
+            yield from (
+                _groups_finding(*pair, topic) for pair in ((one, other), (other, one)) if pair[0].flow.groups
+            )
 
 
-def _groups(mirror: DeclaredFlow, beside: DeclaredFlow, topic: str) -> Finding:
+def _groups_finding(mirror: DeclaredFlow, beside: DeclaredFlow, topic: str) -> Finding:
     sentence = (
         f"topic {topic} also comes from {beside.flow.source}, so offsets of {mirror.flow.source} "
         "are not valid here, and groups would skip records; set naming to prefix, or remove "
@@ -311,19 +313,19 @@ def _groups(mirror: DeclaredFlow, beside: DeclaredFlow, topic: str) -> Finding:
     return mirror.finding(Labelled("flow-groups-misplaced", sentence), ("groups",))
 
 
-MOST_WAYS = 2_000  # looked at from one flow; nobody follows an estate that has more
+MOST_WAYS = 2_000  # limit of searched paths from one flow; usual estates have fewer
 
 
 def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
-    """Check for ways through the estate on which records come back to a flow that has carried them."""
+    """Check for loops: paths through the estate on which records return to a flow that mirrored them."""
     leaving: dict[str, list[DeclaredFlow]] = {}
     for mirror in mirrors:
         leaving.setdefault(mirror.flow.source, []).append(mirror)
     reported: set[frozenset[DeclaredFlow]] = set()
     for start in mirrors:
-        # Where all flows prefix their source's name, the engine itself sees to it that nothing comes back.
+        # With the source's name as prefix, the engine itself excludes topics that originate at its target.
         is_safe = start.flow.prefix == f"{start.flow.source}." and start.flow.engine in PREFIXES_SEEN
-        way, topic = ((), "") if is_safe else _way_back(start, leaving)
+        way, topic = ((), "") if is_safe else _find_loop(start, leaving)
         if way and frozenset(way) not in reported:
             reported.add(frozenset(way))
             sites = " -> ".join([*(step.flow.source for step in way), start.flow.source])
@@ -334,16 +336,16 @@ def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
             yield start.finding(Labelled("flow-loop-endless", sentence))
 
 
-def _way_back(
+def _find_loop(
     start: DeclaredFlow, leaving: Mapping[str, Sequence[DeclaredFlow]]
 ) -> tuple[tuple[DeclaredFlow, ...], str]:
-    """Return a shortest way on which a topic that `start` carries comes back to it, and its name then.
+    """Return the flows of a shortest loop from `start`, and the name of a topic that returns by it.
 
-    Empty if there is none.
+    Both are empty without a loop.
     """
     ways: list[tuple[tuple[DeclaredFlow, ...], Language]] = [((start,), start.writes)]
     seen = {(start.flow.target, start.writes)}
-    for way, arriving in ways:  # grows meanwhile: breadth first
+    for way, arriving in ways:  # breadth first: the list grows within the loop
         for step in leaving.get(way[-1].flow.target, ()):
             if step is start and (topic := shortest(arriving & start.reads)):
                 return way, topic

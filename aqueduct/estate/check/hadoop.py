@@ -1,4 +1,4 @@
-"""A site's HDFS and Hive: is each whole, and is there a catalogue for who wants one?"""
+"""Checks of a site's HDFS and Hive: NameNode, DataNodes, replication, and metastores."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ def check_hadoop(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
 
 
 def check_metastore(inventory: Inventory, sound: Sound, host: str, variable: str) -> Iterator[Finding]:
-    """Check the addresses of a metastore that a host names."""
+    """Check the addresses of metastores in a variable of a host."""
     for address in (sound.value(host, variable) or "").split(","):
         name, _, port = address.removeprefix("thrift://").rpartition(":")
         if address and not (address.startswith("thrift://") and name and port.isdecimal()):

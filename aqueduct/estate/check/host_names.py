@@ -1,4 +1,4 @@
-"""Names under which other hosts reach a service: can Java's TLS and `host:port` use them?"""
+"""Checks of the host names of services, which must be usable with Java's TLS and as `host:port`."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from aqueduct.errors import Labelled
 from aqueduct.estate.check.inventory import Finding, Inventory, Path
 from aqueduct.estate.check.valid_inventory import Sound
 
-# Services that other hosts reach, and the variable with the name; empty: the name is the inventory's.
+# The variable with the host name, by service with clients on other hosts; empty: the inventory name.
 VARIABLES = {
     "connect": "",
     "hdfs": "hdfs_host",
@@ -48,7 +48,7 @@ def check_host_names(inventory: Inventory, sound: Sound, site: str) -> Iterator[
 
 
 def server_fault(address: str, *, with_tls: bool) -> Labelled | None:
-    """Return why a client cannot use `host:port`; None if it can."""
+    """Return the fault of an address `host:port` for clients; None if it has none."""
     host, _, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]") and _is_ipv6(host[1:-1]):
         host = "bracketed"
@@ -63,9 +63,9 @@ def server_fault(address: str, *, with_tls: bool) -> Labelled | None:
 
 
 def fault(name: str, remedy_of_ipv6: str = _REMEDY, instead: str = "") -> Labelled | None:
-    """Return why a host cannot be reached under a name; None if it can, or has none.
+    """Return the fault of a host name; None if it has none, or if the name is empty.
 
-    `instead`: the end of the remedy, for a host that can have another name.
+    `instead`: the end of the remedy, for a host with a variable for another name.
     """
     if not name or _is_ipv4(name):
         return None
@@ -76,7 +76,7 @@ def fault(name: str, remedy_of_ipv6: str = _REMEDY, instead: str = "") -> Labell
 
 def _reason(name: str, remedy_of_ipv6: str) -> str:
     if _is_ipv6(name.strip("[]")):
-        return f"{name} is an IPv6 address, which host:port cannot hold; {remedy_of_ipv6}"
+        return f"{name} is an IPv6 address, which host:port cannot contain; {remedy_of_ipv6}"
     labels = name.removesuffix(".").split(".")
     if "_" in name and all(map(_LABEL.fullmatch, name.replace("_", "a").removesuffix(".").split("."))):
         return f"Java refuses TLS to {name}, because of the underscore; {_REMEDY}"

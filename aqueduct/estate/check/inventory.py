@@ -1,4 +1,4 @@
-"""An inventory as the checks see it: what was written, and where."""
+"""The inventory for checks: values, and the files and lines where they are declared."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -11,21 +11,21 @@ from aqueduct.errors import Labelled
 from aqueduct.estate.model import SITE_PREFIX, Groups, site_names
 
 HIDDEN = "(encrypted)"
-SHORT = 4  # characters: a shorter secret can be a part of many words
+SHORT = 4  # characters; a shorter secret is part of many words, so only whole words are replaced
 
-Path = tuple[str | int, ...]  # from a variable's value to a part of it
+Path = tuple[str | int, ...]  # keys and indexes from the value of a variable to a part of it
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """A value that a template makes and that can't be known before the play runs. No check judges it."""
+    """The value of a template that is known only when a play runs. Checks ignore it."""
 
-    undefined: str = ""  # the variable that the template uses and that nobody sets, where that is the reason
-    undecryptable: str = ""  # why Ansible cannot decrypt the value, where that is the reason
+    undefined: str = ""  # the undefined variable that the template uses, if this is the reason
+    undecryptable: str = ""  # why Ansible cannot decrypt the value, if this is the reason
 
 
 class Encrypted(str):
-    """A text that the inventory encrypts. Checks compare it as any other text; no finding shows it."""
+    """A decrypted text of the inventory. Checks compare it like other texts, but findings never show it."""
 
     origin: str | None = None  # file:line
 
@@ -34,8 +34,8 @@ class Encrypted(str):
 class Finding:
     """One fault of the inventory: its identifier, and one sentence with the remedy."""
 
-    where: str  # file:line, or the file alone
-    what: str  # a variable and the way to the wrong part of it, mirror_maker_flows[0].source; a host; a group
+    where: str  # file:line, or only the file
+    what: str  # a variable with the path to a part, such as mirror_maker_flows[0].source; a host; a group
     fault: Labelled
     is_warning: bool = False
 
@@ -58,20 +58,20 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """The inventory; `hosts`: each host's variables that are ours, rendered if they hold templates."""
+    """The inventory. `hosts`: each host's variables of Aqueduct's roles, with evaluated templates."""
 
     groups: Groups
     hosts: Mapping[str, Mapping[str, Any]]
-    declarations: Mapping[str, str]  # of each host: file:line that declares it
-    origin: Callable[[object], str | None]  # file:line where a value, or a key, was written
-    extra_variables: Collection[str] = ()  # of --extra-vars: all hosts have them, whatever they run
+    declarations: Mapping[str, str]  # file:line of the declaration, by host
+    origin: Callable[[object], str | None]  # returns file:line of a value or a key
+    extra_variables: Collection[str] = ()  # of --extra-vars, which all hosts have
     group_files: Mapping[str, str] = field(
         default_factory=dict
-    )  # of group_vars: what each is named for, path
+    )  # path of each file of group_vars, by group name
     ignored_files: Mapping[str, str] = field(
         default_factory=dict
-    )  # of group_vars and host_vars: what Ansible reads in the place of each, its path
-    secrets: frozenset[str] = frozenset()  # decrypted texts, also those of other variables
+    )  # files of group_vars and host_vars that Ansible ignores: the path that it reads instead, by path
+    secrets: frozenset[str] = frozenset()  # all decrypted texts, also of variables that are not checked
 
     @cached_property
     def sites(self) -> list[str]:
@@ -79,7 +79,7 @@ class Inventory:
 
     @cached_property
     def sites_of(self) -> dict[str, list[str]]:
-        """The sites of every host that has one; more than one is an error."""
+        """The sites by host, for hosts that have a site; more than one site is an error."""
         sites_by_host: dict[str, list[str]] = {}
         for site in self.sites:
             for host in self.groups[SITE_PREFIX + site]:
@@ -87,13 +87,13 @@ class Inventory:
         return sites_by_host
 
     def members(self, site: str, service: str | None = None) -> list[str]:
-        """Return hosts of a site, or those of them that run a service."""
+        """Return the hosts of a site; with `service`, only those that run this service."""
         hosts = self.groups.get(SITE_PREFIX + site, ())
         serving = set(hosts if service is None else self.groups.get(service, ()))
         return [host for host in hosts if host in serving]
 
     def where(self, host: str, variable: str, path: Path = ()) -> str:
-        """Return file and line of a part of a variable; of what is around it, if that can't be told."""
+        """Return file:line of a part of a variable; if unknown, of the nearest known part around it."""
         value: Any = self.hosts[host]
         origin = None
         for step in (variable, *path):
@@ -107,13 +107,13 @@ class Inventory:
         return origin or self.declared(host)
 
     def without_secrets(self, finding: Finding) -> Finding:
-        """Return a finding that shows no text that the inventory encrypts, nor a part of an encrypted URL."""
+        """Replace encrypted texts, and parts of encrypted URLs, in the sentence of a finding."""
         sentence = self._secrets_in_sentences.sub(HIDDEN, finding.sentence)
         return replace(finding, fault=Labelled(finding.id, sentence))
 
     @cached_property
     def _secrets_in_sentences(self) -> re.Pattern[str]:
-        """Match secrets, the longest first. Short ones, and parts of URLs, match only as whole words."""
+        """A pattern for secrets, longest first. Short ones and parts of URLs match only as whole words."""
         public = {*self.groups, *self.hosts, *(group.removeprefix(SITE_PREFIX) for group in self.groups)}
         whole = {secret for secret in self.secrets if len(secret) >= SHORT}
         urls = (secret for secret in self.secrets if "://" in secret)
@@ -145,12 +145,12 @@ class Inventory:
 
 
 def did_you_mean(word: str, candidates: Iterable[str], otherwise: str) -> str:
-    """Return the remedy for a word that is not known."""
+    """Return a remedy for an unknown word: the most similar candidate, or `otherwise`."""
     close = get_close_matches(word, candidates, n=1, cutoff=0.8)
     return f"did you mean {close[0]}?" if close else otherwise
 
 
 def some(names: Sequence[str]) -> str:
-    """Name `a, b and c`; of many, the first three and a count."""
+    """List names as `a, b and c`; more than four as the first three and the number of others."""
     shown = [*names[:3], f"{len(names) - 3} more"] if len(names) > 4 else list(names)
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))

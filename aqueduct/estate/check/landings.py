@@ -1,4 +1,4 @@
-"""A site's landings: are the tables declared rightly, and is there a place where they may be written?"""
+"""Checks of a site's landings: tables, registries and metastores, and the store with its rights."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -45,7 +45,7 @@ def check_landings(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fi
 
 
 def check_apart(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
-    """Check that no two sites land a table of one name in one place."""
+    """Check that no two sites land tables of the same name at the same location."""
     first_at: dict[tuple[str, str], str] = {}
     for site in inventory.sites:
         for host in inventory.members(site, "land"):
@@ -66,7 +66,7 @@ def _check_tables(inventory: Inventory, sound: Sound, site: str, host: str) -> I
     tables = sound.value(host, TABLES) or ()
     registry = sound.value(host, "land_registry")
     if registry is None:
-        # Only whether there is one is asked here.
+        # Only its existence matters here.
         registry = next((f"https://{server}" for server in inventory.members(site, "schema_registry")), "")
     for index, table in enumerate(tables):
         schema = table.get("schema")
@@ -80,8 +80,8 @@ def _check_tables(inventory: Inventory, sound: Sound, site: str, host: str) -> I
             continue
         if schema_registry.wants(table) and not registry:
             sentence = (
-                f"no registry has the schemas of {table.get('table')}; put a host into the group "
-                "schema_registry, or set a registry here or in land_registry."
+                f"table {table.get('table')} needs a schema registry; put a host into the group "
+                "schema_registry, or set registry here or land_registry."
             )
             yield inventory.finding(
                 host, TABLES, Labelled("schema-registry-missing", sentence), (index, "format")
@@ -95,7 +95,7 @@ def _check_tables(inventory: Inventory, sound: Sound, site: str, host: str) -> I
         else:
             right.append(known_here)
     if right and len(right) == len(tables):
-        for fault in _faults(right):  # that they have together
+        for fault in _faults(right):  # faults between tables
             yield inventory.finding(host, TABLES, fault)
 
 
@@ -123,7 +123,7 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
     server, wrong = store_of(inventory, sound, host, "land_object_store")
     given = sound.value(host, "land_location")
     if given is None and inventory.members(site, "hdfs"):
-        return  # there
+        return  # the tables are in this HDFS
     try:
         location = url.parse(given or f"s3://lake/{site}")
     except Refused as error:

@@ -1,4 +1,4 @@
-"""One-way links: has each both its ends, do they fit each other, and who else writes the topics it brings?"""
+"""Checks of one-way links: their ends, settings and topics, and topics that several links write."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ LARGEST_NUMBER = 65_535
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeclaredLink(Item):
-    """A link, and where it is declared."""
+    """A link with the place of its declaration."""
 
     link: Link
 
@@ -67,7 +67,7 @@ def _hosts(inventory: Inventory, site: str, declared_links: list[DeclaredLink]) 
             sentence = f"site {site} has no host for its links in the group {service}; put a host into it."
             yield links[0].finding(Labelled("service-without-host", sentence))
         if hosts and not links:
-            # Not an error: this is how the last link of a site is taken away, and its services are stopped.
+            # A warning, because the services of a site's last link are stopped in this way.
             lack = "no link arrives" if not declared_links else "no link that needs dedup arrives"
             sentence = (
                 f"{lack} at site {site}, so {some(hosts)} will do nothing; if this is not "
@@ -76,7 +76,9 @@ def _hosts(inventory: Inventory, site: str, declared_links: list[DeclaredLink]) 
             fault = Labelled("service-without-work", sentence)
             yield inventory.finding(hosts[0], VARIABLE, fault, is_warning=True)
     if len(dedup) > 1:
-        sentence = f"{some(dedup)} would block each other at site {site}; keep only one of them."
+        sentence = (
+            f"{some(dedup)} would block each other at site {site}; keep only one of them in the group dedup."
+        )
         yield Finding(
             where=inventory.declared(dedup[1]),
             what="dedup",
@@ -115,7 +117,7 @@ def _check_ends(declared: DeclaredLink) -> Iterator[Finding]:
             sentence = f"{named} is not in the group {service} of site {site}; use a host of this group."
             yield declared.finding(Labelled("host-not-in-group", sentence), (key,))
         elif not named and len(hosts) > 1:
-            sentence = f"{some(hosts)} are all possible; set {key} to one of them."
+            sentence = f"{some(hosts)} can all be this end of the link; set {key} to one of them."
             yield declared.finding(Labelled("link-end-ambiguous", sentence))
 
 
@@ -170,7 +172,7 @@ def _check_neighbour(declared: DeclaredLink, sound: Sound) -> Iterator[Finding]:
 
 
 def _check_sent_by(declared: DeclaredLink, arriving: list[Link]) -> Iterator[Finding]:
-    """Check that a link which another one's service sends leaves all that concerns sending to that one."""
+    """Check a link that the service of another link sends (`sent_by`): both need the same send settings."""
     link = declared.link
     if not link.sent_by:
         return
@@ -219,7 +221,7 @@ def _check_pair(one: DeclaredLink, other: DeclaredLink) -> Iterator[Finding]:
         )
         path = ("port",) if "port" in other.value else ()
         yield other.finding(Labelled("link-port-repeated", sentence), path)
-    if first.source == second.source:  # of two that are kept raw the ledger is one: a topic may come by both
+    if first.source == second.source:  # raw links share a ledger, so a topic may arrive by both
         both = _written(first) & _written(second)
         if RECORD in (first.mode, second.mode) and (topic := shortest(both)):
             sentence = (
@@ -237,28 +239,28 @@ def _check_pair(one: DeclaredLink, other: DeclaredLink) -> Iterator[Finding]:
 
 
 def _written(link: Link) -> Language:
-    """Return the names of clean topics, as far as can be told."""
+    """Return the names of clean topics, as far as they can be determined."""
     if link.clean_topics:
         return words(map(str, link.clean_topics.values()))
     try:
         internal = any(INTERNAL in topic for topic in link.topics)
         return names(link.topics, sorted(OWN_TOPICS) if internal else [f"{INTERNAL}.*"])
-    except PatternError:  # Python takes it, Java would not
+    except PatternError:  # Python accepts the pattern, but Java does not
         return words([])
 
 
 def _check_topics(declared: DeclaredLink, sound: Sound) -> Iterator[Finding]:
-    """Check for topics that the source does not have, if it declares any.
+    """Check for topics that the source does not have, if it declares any topics.
 
-    A name that nothing there makes is an error: nothing would cross, and nobody would be told. A pattern is
-    also meant for topics of tomorrow, so it gets a warning.
+    An unknown name is an error, because the link would silently transfer nothing. A pattern without a match
+    is only a warning, because it may be intended for later topics.
     """
     source = declared.link.source
     own = _partitions(sound, source)
     for index, topic in enumerate(declared.link.topics if own else ()):
         is_name = LEGAL_NAME.fullmatch(topic) is not None
         has_match = topic in own if is_name else any(re.fullmatch(topic, name) for name in own)
-        if has_match or _meets(topic, _brought(declared.inventory, sound, source)):
+        if has_match or _may_match(topic, _written_topics(declared.inventory, sound, source)):
             continue
         if is_name:
             remedy = did_you_mean(topic, own, f"declare it there in kafka_topics, or remove {topic} here.")
@@ -271,17 +273,17 @@ def _check_topics(declared: DeclaredLink, sound: Sound) -> Iterator[Finding]:
         yield declared.finding(fault, ("topics", index), is_warning=not is_name)
 
 
-def _meets(topic: str, brought: Language) -> bool:
-    """Return whether a name or pattern has a topic among these; True if that can't be told."""
+def _may_match(topic: str, brought: Language) -> bool:
+    """Return whether a name or pattern matches one of these topics; True if it is not certain."""
     try:
         asked = language(topic)
-    except PatternError:  # Python takes it, Java would not
+    except PatternError:  # Python accepts the pattern, but Java does not
         return True
     return asked is None or shortest(asked & brought) is not None
 
 
-def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
-    """Return the topics that flows, links and connectors may write at a site, beside its declared ones."""
+def _written_topics(inventory: Inventory, sound: Sound, site: str) -> Language:
+    """Return the topics that flows, links and connectors may write at a site."""
     brought = words([])
     for mirror in declared_flows(sound, site):
         with suppress(PatternError):
@@ -299,9 +301,9 @@ def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
 
 
 def _check_partitions(declared: DeclaredLink, sender: Link, sound: Sound) -> Iterator[Finding]:
-    """Check topics that both sites declare: each partition that crosses must have its place.
+    """Check topics that both sites declare: the target needs a partition for each transferred partition.
 
-    `sender` is the link whose service sends this one.
+    `sender`: the link whose service sends this link.
     """
     link = declared.link
     here = _partitions(sound, link.target)
@@ -312,8 +314,8 @@ def _check_partitions(declared: DeclaredLink, sender: Link, sound: Sound) -> Ite
         clean = link.clean_topics.get(name, "" if link.clean_topics else name)
         if pattern.fullmatch(name) and clean in here and here[clean] < count + shift:
             sentence = (
-                f"topic {name} of {link.source} has {count} partitions, but {clean} of "
-                f"{link.target} has partitions for only {max(0, here[clean] - shift)}; set its "
+                f"topic {name} of {link.source} has {count} partitions, but topic {clean} of "
+                f"{link.target} can receive only {max(0, here[clean] - shift)} of them; set its "
                 f"partitions to {count + shift} in kafka_topics."
             )
             yield declared.finding(Labelled("link-partitions-fewer", sentence))

@@ -1,4 +1,4 @@
-"""A site's schema registry: is there a Kafka that keeps its schemas, and is it the only one?"""
+"""Checks of a site's schema registry: it needs Kafka for its schemas, and runs on only one host."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,10 @@ def check_registry(inventory: Inventory, site: str) -> Iterator[Finding]:
             fault=Labelled("service-without-kafka", sentence),
         )
     if len(hosts) > 1:
-        sentence = f"{some(hosts)} would both serve the schemas of site {site}; keep only one of them."
+        sentence = (
+            f"{some(hosts)} would each serve the schemas of site {site}; keep only one of them in the group "
+            "schema_registry."
+        )
         yield Finding(
             where=inventory.declared(hosts[1]),
             what="schema_registry",

@@ -1,4 +1,4 @@
-"""Files that the inventory promises and that the control node must have."""
+"""Checks of provided certificates, which the control node must have."""
 
 from collections.abc import Callable, Iterator
 
@@ -47,10 +47,10 @@ def check_certificates(
     provided_fault: Callable[[str, str, str], str],
     unsuitable: Callable[[str, ServiceOfHost], Labelled | None],
 ) -> Iterator[Finding]:
-    """Check that provided certificates are there, the CA's and each service's, and can serve."""
-    missing: dict[tuple[str, str], dict[str, None]] = {}  # the hosts of a folder that has no such file
-    unusable: dict[tuple[str, str], dict[str, None]] = {}  # the hosts of a file, and why it can't serve them
-    faults: dict[Labelled, str] = {}  # the first host of each
+    """Check that the provided certificates of the CA and of each service exist and are valid."""
+    missing: dict[tuple[str, str], dict[str, None]] = {}  # hosts by folder and missing file
+    unusable: dict[tuple[str, str], dict[str, None]] = {}  # hosts by file and fault
+    faults: dict[Labelled, str] = {}  # the first host with each fault
     presented = _presented(inventory, sound)
     for host, service, site in _presenting(inventory):
         if sound.value(host, "certificates_source") != "provided":
@@ -87,7 +87,7 @@ def check_certificates(
 
 
 def holders(groups: Groups, hostvars: HostVars, owner: str) -> set[str]:
-    """Return the hosts that present a principal, also one that a playbook brings for a while."""
+    """Return the hosts that use the certificate of a principal, also only while a playbook runs."""
     service_principal = owner.partition(".")[0]
     hosts = {host for host in groups.get("kafka", ()) if hostvars[host].get("kafka_principal") == owner}
     for site in site_names(groups):
@@ -137,7 +137,7 @@ def _owner(sound: Sound, host: str, service: str, site: str) -> str:
 
 
 def _names(sound: Sound, host: str, service: str) -> list[str]:
-    """Return the names under which others reach a service, as its role puts them in certificates."""
+    """Return the names under which other hosts connect to a service; its role adds them to certificates."""
     if service == "drill":
         return ["localhost"]
     variable = VARIABLES.get(service)
@@ -151,7 +151,7 @@ def _names(sound: Sound, host: str, service: str) -> list[str]:
 
 
 def _serves(sound: Sound, service: str, site: str) -> bool:
-    """Tell whether a service accepts connections, as its role does."""
+    """Return whether a service accepts connections."""
     if service == "mirror_maker":
         return any(mirror.flow.engine == "mm2" for mirror in declared_at(sound, site))
     return service not in CLIENTS

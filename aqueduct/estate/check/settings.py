@@ -1,7 +1,7 @@
-"""Kafka's settings in an inventory against Kafka's own definitions: is each name known, and its value right?
+"""Checks of Kafka settings in an inventory against Kafka's own definitions: names and values.
 
-Kafka refuses a topic's wrong setting, and a broker with a wrong value does not start. A broker setting that
-it does not know is passed over in silence: `log.retention.hour` would change nothing.
+Kafka rejects invalid topic settings, and a broker with an invalid value does not start. Unknown broker
+settings are ignored silently: `log.retention.hour` would change nothing.
 """
 
 import json
@@ -15,12 +15,12 @@ from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean
 from aqueduct.estate.check.valid_inventory import Sound
 from aqueduct.estate.check.variables import distinct, shown
 
-# Parts of Kafka that may be others' read what stands behind these, by names of their own.
+# Prefixes of settings that plugins read, with their own names after the prefix.
 PASSED_ON = ("authorizer.zookeeper.", "config.providers.", "rlmm.config.", "rsm.config.")
 LISTENER = re.compile(r"listener\.name\.[^.]+\.")
 
 _BITS = {"short": 16, "int": 32, "long": 64}
-# What stands at the end of a name, and by what the units that users write are multiplied.
+# The unit of a value by the last part of the setting's name, and the factors of units that users write.
 _UNITS = {
     "ms": "milliseconds",
     "bytes": "bytes",
@@ -41,13 +41,13 @@ class Setting:
     type: str
     least: float | None = None
     most: float | None = None
-    words: tuple[str, ...] = ()  # the only ones that it takes; of a list, the only elements
+    words: tuple[str, ...] = ()  # the valid values; for a list, the valid elements
     any_case: bool = False
 
     def fault(self, name: str, value: Any) -> Labelled | None:
-        """Return what is wrong with a value."""
+        """Return the fault of a value; None if it is valid."""
         text = str(value).strip()
-        if "${" in text:  # Kafka asks a config provider
+        if "${" in text:  # a config provider of Kafka returns the value
             return None
         if self.type == "boolean" and text.lower() not in ("true", "false"):
             return Labelled("setting-value-wrong", f"it must be true or false, not {shown(value)}.")
@@ -96,11 +96,11 @@ class Definitions:
     version: str
     topic: Mapping[str, Setting]
     broker: Mapping[str, Setting]
-    dynamic: Mapping[str, Setting]  # of a broker while it runs, and not in its file
+    dynamic: Mapping[str, Setting]  # of a broker, only at runtime and not in its file
 
     @classmethod
     def parse(cls, text: str) -> "Definitions":
-        """Read what script/kafka-configs writes."""
+        """Parse a file that script/kafka-configs wrote."""
         content = json.loads(text)
         return cls(
             version=content["version"],
@@ -155,7 +155,10 @@ def check_brokers(
 
 
 def _fault(release: Definitions, name: str, value: Any, has_readers: bool) -> tuple[Labelled, bool] | None:
-    """Return what is wrong with a broker's setting, and whether that is only a warning."""
+    """Return the fault of a broker's setting, and whether it is only a warning. None without a fault.
+
+    `has_readers`: plugins may read settings that Kafka does not define.
+    """
     own = _own_name(release, name)
     if own in release.broker:
         fault = release.broker[own].fault(own, value)
@@ -169,7 +172,7 @@ def _fault(release: Definitions, name: str, value: Any, has_readers: bool) -> tu
     if own.startswith(PASSED_ON):
         return None
     remedy = did_you_mean(own, release.broker, "")
-    if has_readers:  # it may be theirs
+    if has_readers:  # a plugin may read it
         return (
             (
                 Labelled(
@@ -192,7 +195,7 @@ def _fault(release: Definitions, name: str, value: Any, has_readers: bool) -> tu
 
 
 def _own_name(release: Definitions, name: str) -> str:
-    """Return the name without a listener's prefix and, behind that, a SASL mechanism's."""
+    """Return the name without the prefix of a listener, and without a SASL mechanism after this prefix."""
     listener = LISTENER.match(name)
     if not listener:
         return name
@@ -202,7 +205,7 @@ def _own_name(release: Definitions, name: str) -> str:
 
 
 def _names_a_plugin(name: str, value: Any) -> bool:
-    """Return whether a setting names a class that isn't Kafka's own; it may read settings of any name."""
+    """Return whether a setting contains a class that is not Kafka's. The class may read any setting."""
     parts = name.split(".")
     is_class = "class" in parts or parts[-1] in ("reporters", "providers")
     classes = [part.strip() for part in str(value).split(",")] if is_class else []

@@ -1,4 +1,4 @@
-"""Groups, sites and their Kafka nodes: does every host stand in one place, and can each cluster form?"""
+"""Checks of groups, files of variables, sites, and the node ids and roles of Kafka nodes."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ from aqueduct.estate.check.valid_inventory import SITE_WIDE
 from aqueduct.estate.check.variables import Roles
 from aqueduct.estate.model import SITE_PREFIX, Node
 
-# A site's name is a cluster alias of MirrorMaker 2, where a dot separates names, and a part of principals.
+# A site's name is part of principals, and a cluster alias of MirrorMaker 2, in which a dot is a separator.
 LEGAL_SITE = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -34,7 +34,7 @@ def check_groups(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
 
 
 def check_group_files(inventory: Inventory) -> Iterator[Finding]:
-    """Check for files of variables that Ansible does not read."""
+    """Check for files of group_vars and host_vars that Ansible does not read."""
     for group, file in inventory.group_files.items():
         if group not in inventory.groups:
             remedy = did_you_mean(group, inventory.groups, "rename it after a group, or delete it.")
@@ -89,9 +89,9 @@ def check_site_wide(inventory: Inventory, site: str) -> Iterator[Finding]:
 def check_nodes(
     inventory: Inventory, site: str, nodes: Sequence[Node], has_controllers: bool
 ) -> Iterator[Finding]:
-    """Check a site's nodes against each other. `nodes`: those whose variables are right.
+    """Check the ids and roles of a site's nodes.
 
-    `has_controllers`: its metadata is not in ZooKeeper.
+    `nodes`: nodes with valid variables. `has_controllers`: the metadata of the site is not in ZooKeeper.
     """
     first_with: dict[int, str] = {}
     for node in nodes:
@@ -104,7 +104,7 @@ def check_nodes(
             )
             yield inventory.finding(node.host, "kafka_node_id", fault)
     if not nodes or len(nodes) < len(inventory.members(site, "kafka")):
-        return  # without the others, whose faults were told, the rest can't be judged
+        return  # other nodes have findings, so roles cannot be counted
     count = Counter(role for node in nodes for role in node.roles)
     for role in ("controller", "broker") if has_controllers else ():
         if not count[role]:
@@ -113,7 +113,7 @@ def check_nodes(
                 f"site {site} has no {role}; add {role} to kafka_roles of at least one host.",
             )
             yield inventory.finding(nodes[0].host, "kafka_roles", fault)
-    # A warning, for this is where one stands on the day that one machine of three has died.
+    # A warning, because a site has two controllers after one of three machines was lost.
     if count["controller"] and count["controller"] % 2 == 0:
         fewer, more = count["controller"] - 1, count["controller"] + 1
         host = next(node.host for node in nodes if "controller" in node.roles)

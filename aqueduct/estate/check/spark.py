@@ -1,4 +1,4 @@
-"""A site's Spark: is its cluster whole, and can the site's applications reach the one that they use?"""
+"""Checks of a site's Spark cluster, and of the master and settings of its applications."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ def check_spark(inventory: Inventory, sound: Sound, site: str) -> Iterator[Findi
         if any(host in inventory.members(site, service) for service in APPLICATIONS):
             yield from _faults_of_settings(inventory, sound, host)
         if faults:
-            break  # the others have it from the same file
+            break  # other hosts have the same variable
 
 
 def _check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ def _check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fi
 
 
 def _check_shares(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
-    """Check that services, which keep what they have, leave something of a standalone cluster to others."""
+    """Check that continuous services do not use all cores of a standalone cluster."""
     periodic = [
         host for host in inventory.members(site, "backup") if sound.value(host, "backup_every_seconds")
     ]

@@ -1,4 +1,4 @@
-"""The buckets of a site's object stores: can they be made, and is each site kept to its own part of them?"""
+"""Checks of the buckets of object stores, and of the separation of sites in buckets and by access keys."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -12,17 +12,16 @@ from aqueduct.store import url
 from aqueduct.store.bucket_policy import RIGHTS
 
 VARIABLE = "object_store_buckets"
-MOST_DAYS = 36_500  # a hundred years: nobody can take an object back before
+MOST_DAYS = 36_500  # a hundred years; a lock cannot be removed before its end
 LEGAL_PREFIX = re.compile(r"[\w.-]+(/[\w.-]+)*")
-# What sites keep in buckets: the group, the variables of its URL and of its server, the URL without one, and
-# who uses it.
+# The data of sites in buckets: group, variable of the URL, variable of the server, default URL, and services.
 KEPT = (
     ("backup", "backup_store_url", "backup_object_store", "s3://backup/{site}", ("backup", "backup-prune")),
     ("land", "land_location", "land_object_store", "s3://lake/{site}", ("land",)),
     ("kafka", "kafka_quorum_backup_store_url", "kafka_quorum_backup_object_store", "", ("kafka",)),
     ("zookeeper", "zookeeper_backup_store_url", "zookeeper_backup_object_store", "", ("zookeeper",)),
 )
-# Whose variables hold the access keys of a store outside of the estate.
+# Variables with access keys of a store outside the estate, by group.
 ENVIRONMENTS = (
     ("backup", ("backup_environment", "backup_prune_environment")),
     ("drill", ("drill_environment",)),
@@ -30,7 +29,7 @@ ENVIRONMENTS = (
     ("land", ("land_environment",)),
     ("zookeeper", ("zookeeper_backup_environment",)),
 )
-# The variable that identifies an access key, and the one that identifies its store.
+# The environment variables that identify an access key and its store.
 ACCESS_KEYS = (
     ("AWS_ACCESS_KEY_ID", "AWS_ENDPOINT_URL"),
     ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCOUNT_NAME"),
@@ -87,7 +86,7 @@ def _check_prefixes(
 
 
 def check_shared(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
-    """Check that no site may use what another site keeps in the same bucket of the estate's own store."""
+    """Check that no site has rights to the data of another site in the same bucket of the estate's store."""
     for (server, bucket), sites in _kept(inventory, sound).items():
         reaching = {
             user
@@ -110,7 +109,7 @@ def check_shared(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
 def _check_drills(
     inventory: Inventory, sound: Sound, server: str, bucket: str, sites: Collection[tuple[str, str]]
 ) -> Iterator[Finding]:
-    """Check that drills read of a bucket only what the sites keep in it whose backups they restore."""
+    """Check that drills can read only the data of sites whose backups they restore."""
     for site in inventory.sites:
         hosts, drill = inventory.members(site, "drill"), principal("drill", site)
         drilled = {sound.value(host, "drill_site") or site for host in hosts}
@@ -130,8 +129,9 @@ def _check_drills(
 
 
 def check_access_keys(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
-    """Check that no two sites use one access key of a store outside of the estate."""
-    uses: dict[tuple[str, str, str], dict[str, tuple[str, str, str]]] = {}  # of a key: by site, where
+    """Check that no two sites use the same access key of a store outside the estate."""
+    # By key, and by site: host, variable and environment variable.
+    uses: dict[tuple[str, str, str], dict[str, tuple[str, str, str]]] = {}
     for site in inventory.sites:
         for group, variables in ENVIRONMENTS:
             for host in inventory.members(site, group):
@@ -155,7 +155,7 @@ def check_access_keys(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
 def _kept(
     inventory: Inventory, sound: Sound
 ) -> Mapping[tuple[str, str], Mapping[tuple[str, str], tuple[str, ...]]]:
-    """Return what sites keep in buckets of the estate's own stores: by server and bucket, site and path."""
+    """Return the principals that use the estate's stores: by server and bucket, then by site and path."""
     kept: dict[tuple[str, str], dict[tuple[str, str], tuple[str, ...]]] = {}
     for site in inventory.sites:
         for group, variable, server_variable, default, services in KEPT:
@@ -165,7 +165,7 @@ def _kept(
                 if server and not wrong and location and location.scheme == "s3":
                     users = tuple(principal(service, site) for service in services)
                     paths = kept.setdefault((server, location.bucket), {})
-                    # A site may keep several of them under one URL.
+                    # Several services of a site may use the same URL.
                     paths[site, location.path] = (*paths.get((site, location.path), ()), *users)
     return kept
 
@@ -173,7 +173,7 @@ def _kept(
 def _location(
     inventory: Inventory, sound: Sound, site: str, host: str, variable: str, default: str
 ) -> url.Location | None:
-    """Return where a site keeps something; None if it is unknown, or other findings are about it."""
+    """Return the location of a site's data; None if it is unknown, or if it has another finding."""
     given = sound.value(host, variable)
     if given is None and (variable in inventory.hosts[host] or not default):
         return None
@@ -186,9 +186,10 @@ def _location(
 
 
 def store_of(inventory: Inventory, sound: Sound, host: str, variable: str) -> tuple[str, list[Finding]]:
-    """Return the estate's store that a host uses, and what is wrong with it.
+    """Return the host of the estate's store that a host uses, and the findings about it.
 
-    It is the one that the variable names, or the first; empty: another's.
+    It is the value of the variable, by default the first host of the group object_store. Empty: the store is
+    outside the estate.
     """
     stores = inventory.groups.get("object_store", ())
     own = sound.value(host, variable)
@@ -200,7 +201,7 @@ def store_of(inventory: Inventory, sound: Sound, host: str, variable: str) -> tu
 
 
 def users_of(sound: Sound, store: str, bucket: str, path: str) -> Mapping[str, Collection[str]]:
-    """Return who may read, write and delete below a path of a bucket; nobody if there is no such bucket."""
+    """Return the users below a path of a bucket by right (read, write, delete); none without the bucket."""
     buckets: Iterable[Mapping[str, Any]] = sound.value(store, VARIABLE) or ()
     declared = next((candidate for candidate in buckets if candidate["name"] == bucket), {})
     around = [

@@ -1,4 +1,4 @@
-"""The sound part of an inventory, each thing right by itself: all that comparing checks look at."""
+"""The valid values of an inventory, which are the input of checks that compare values."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from aqueduct.estate.check.inventory import Finding, Inventory, Path
 from aqueduct.estate.check.variables import Roles, is_sound
 from aqueduct.estate.model import Node, read_node
 
-# A site's variables that are the same on all hosts of a service.
+# Variables that must be the same on all hosts of a site with the service.
 SITE_WIDE = {
     "kafka_metadata": "kafka",
     "kafka_zookeeper_connect": "kafka",
@@ -35,7 +35,7 @@ _NODE = (
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Item:
-    """An item of a list that a site declares, and where: a host that has the list, the place in it."""
+    """An item of a list that a site declares. `host`: a host with this list. `place`: the index in it."""
 
     inventory: Inventory
     host: str
@@ -44,7 +44,7 @@ class Item:
     value: Mapping[str, Any]
 
     def finding(self, fault: Labelled, path: Path = (), is_warning: bool = False) -> Finding:
-        """Return a finding about what the path leads to, from the item on."""
+        """Return a finding about a part of the item. `path`: from the item to the part."""
         return self.inventory.finding(self.host, self.variable, fault, (self.place, *path), is_warning)
 
 
@@ -55,7 +55,7 @@ class Sound:
         self._defaults = defaults
 
     def value(self, host: str, variable: str) -> Any:
-        """Return a host's value; None where it is not set, not right or not known."""
+        """Return a host's value; None if it is not set, not valid or not known."""
         value = self._inventory.hosts[host].get(variable)
         return value if variable in self._specs and is_sound(value, self._specs[variable]) else None
 
@@ -65,7 +65,7 @@ class Sound:
         return self._defaults.get(variable) if value is None else value
 
     def nodes(self, site: str) -> list[Node]:
-        """Return a site's Kafka nodes, without those whose own variables are wrong or unknown."""
+        """Return a site's Kafka nodes, except those with variables that are not valid or not known."""
         nodes = []
         for host in self._inventory.members(site, "kafka"):
             set_here = [name for name in _NODE if name in self._inventory.hosts[host]]
@@ -75,7 +75,7 @@ class Sound:
         return nodes
 
     def items(self, site: str, variable: str) -> Iterator[Item]:
-        """Yield the right items of a site-wide list, as the first host that has it declares them."""
+        """Yield the valid items of a site-wide list, from the first host that has the list."""
         hosts = self._inventory.members(site, SITE_WIDE[variable]) or self._inventory.members(site)
         host = next((host for host in hosts if variable in self._inventory.hosts[host]), None)
         if host is None or variable not in self._specs:

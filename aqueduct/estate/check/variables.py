@@ -1,7 +1,8 @@
-"""Every variable of ours against the roles' argument_specs: is it known, and has it the right type and keys?
+"""Checks of variables against the argument_specs of roles: names, types, keys and choices.
 
-Ansible's own validation converts what it checks, and the role then uses what was not converted:
-`topics: flights` passes as a list of one, and is taken apart letter by letter. So here nothing is converted.
+Ansible's own validation converts values only for the validation, and the role uses the original ones:
+`topics: flights` would pass as a list with one element, and the role would iterate over its characters.
+Therefore nothing is converted here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,15 +17,15 @@ from aqueduct.estate.playbook_variables import TRUTHS
 
 Spec = Mapping[str, Any]  # an option of argument_specs: type, elements, choices, options, required
 
-# Variables that a release took away: what to do instead. An entry stays for two minor releases.
+# Variables that a release removed, with the remedy. An entry stays for two minor releases.
 REMOVED: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
 class Roles:
-    """The roles' variables. Each begins with its role's name, less an internal role's underscore."""
+    """The variables of roles. Names begin with the role's name, without the underscore of internal roles."""
 
-    options: Mapping[str, Mapping[str, Spec]]  # role: variable: spec
+    options: Mapping[str, Mapping[str, Spec]]  # specs by role and variable
 
     @cached_property
     def variables(self) -> dict[str, Spec]:
@@ -36,7 +37,7 @@ class Roles:
 
     @cached_property
     def services(self) -> list[str]:
-        """Roles that a host takes by being in the group of that name."""
+        """The roles that are deployed to the group with their name."""
         return sorted(role for role in self.options if not role.startswith("_"))
 
 
@@ -57,7 +58,7 @@ def check_variables(
 
 
 def distinct(inventory: Inventory) -> Iterator[tuple[str, str, Any]]:
-    """Yield each value once, with a host that has it: hosts of a group share the object of its file."""
+    """Yield each value once, with a host that has it. Hosts share the objects of a file of group_vars."""
     seen = set()
     for host, variables in inventory.hosts.items():
         for name, value in variables.items():
@@ -72,12 +73,12 @@ def _faults_of(
     if name in removed:
         yield (), Labelled("variable-removed", f"this variable was removed: {removed[name]}")
     elif isinstance(value, Unknown) and value.undecryptable:
-        remedy = "give the vault's password with --vault-password-file or --ask-vault-pass"
+        remedy = "pass the vault's password with --vault-password-file or --ask-vault-pass"
         yield (
             (),
             Labelled(
                 "value-not-decryptable",
-                f"its encrypted value cannot be decrypted ({value.undecryptable}); {remedy}.",
+                f"Ansible cannot decrypt its value ({value.undecryptable}); {remedy}.",
             ),
         )
     elif name not in roles.variables:
@@ -102,15 +103,15 @@ def _faults_of(
 
 
 def _must_be_set(name: str, roles: Roles) -> bool:
-    """Tell whether the inventory has to set a name: it is neither a role's, with a default, nor Ansible's."""
+    """Return whether the inventory must set a variable: it belongs neither to a role nor to Ansible."""
     others = ("ansible_", "playbook_", "role_", "_")
     return name != "" and name not in roles.variables and not name.startswith(others)
 
 
 def typed(value: Any, spec: Spec) -> Any:
-    """Return a value of the command line as roles use it.
+    """Return a value of the command line with the type that roles use.
 
-    There, `true` is a text, which roles filter with `bool`.
+    On the command line, `true` is a text, to which roles apply the filter `bool`.
     """
     if spec.get("type") == "bool" and isinstance(value, str):
         return TRUTHS.get(value.lower(), value)
@@ -118,12 +119,12 @@ def typed(value: Any, spec: Spec) -> Any:
 
 
 def is_sound(value: Any, spec: Spec) -> bool:
-    """Tell whether a value is known, and right in all its parts."""
+    """Return whether a value is known, and all its parts are valid."""
     return not isinstance(value, Unknown) and next(faults(value, spec), None) is None
 
 
 def faults(value: Any, spec: Spec, path: Path = (), name: str = "") -> Iterator[tuple[Path, Labelled]]:
-    """Yield the parts of a value that its spec does not allow, each with a sentence."""
+    """Yield the path and the fault of each part of a value that its spec does not allow."""
     kind = spec.get("type", "str")
     if value is None:
         yield path, Labelled("value-empty", "it is empty; give it a value or delete the line.")
@@ -160,7 +161,7 @@ def _faults_of_keys(
 
 
 def _faults_of_settings(value: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Labelled]]:
-    """Check Kafka's own settings, which are text. A topic's may be null: that removes an override."""
+    """Check Kafka settings, which are texts. In `config` of a topic, null removes an override."""
     for key, setting in value.items():
         if isinstance(setting, Mapping | list):
             yield (
@@ -174,7 +175,7 @@ def _faults_of_settings(value: Mapping[str, Any], path: Path) -> Iterator[tuple[
 
 
 def _fault_of_number(name: str, value: int) -> Labelled | None:
-    """Check a number by the unit that the end of its name says."""
+    """Check a number by the unit at the end of its name."""
     if name.endswith("port") and not 1 <= value <= 65_535:
         return Labelled("number-out-of-range", f"{value} is not a port; use a number from 1 to 65535.")
     if name.endswith(("_days", "_mebibytes", "tasks", "threads")) and value < 1:
@@ -196,7 +197,7 @@ _KINDS = {
 
 
 def fits(value: Any, kind: str) -> bool:
-    """Tell whether a value has a type of argument_specs. Numbers may be text, as in `--extra-vars`."""
+    """Return whether a value has a type of argument_specs. Numbers may be texts, as in `--extra-vars`."""
     match kind:
         case "bool":
             return isinstance(value, bool)
@@ -216,7 +217,7 @@ def fits(value: Any, kind: str) -> bool:
 
 
 def shown(value: Any, spec: Spec = MappingProxyType({})) -> str:
-    """Name a value in a sentence, unless its spec forbids it."""
+    """Format a value for a sentence. A value with `no_log` in its spec is not shown."""
     if spec.get("no_log"):
         return "its present value"
     match value:

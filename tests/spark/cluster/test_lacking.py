@@ -69,12 +69,12 @@ def of_something_else(_: Path, folder: Path) -> Path:
 
 
 CASES = {
-    no_archive: f"Workers lack the Python package aqueduct: {GIVE}.",
-    damaged: "The archive damaged.tar.gz cannot be unpacked (unexpected end of file): pack it again",
-    of_another_python: f"The worker {os.uname().nodename} has no python3.99: its environment was packed",
+    no_archive: f"Workers lack the Python package aqueduct. {GIVE}.",
+    damaged: "Workers cannot unpack the archive damaged.tar.gz: unexpected end of file. ",
+    of_another_python: f"The worker {os.uname().nodename} has no python3.99: its environment is for ",
     of_another_version: OTHER_VERSION,
     of_almost_the_same_version: OTHER_VERSION,
-    of_something_else: "Workers found no ./environment/bin/python in an archive of spark.archives: ",
+    of_something_else: "Workers found no ./environment/bin/python in the archives of spark.archives. ",
 }
 
 

@@ -42,10 +42,14 @@ def wrong(
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
-        ("another secret", "refuses this host: both need the same spark.authenticate.secret"),
-        ("no secret", "refuses this host: both need the same spark.authenticate.secret"),
-        ("driver", "started executors which ended at once. They must reach this driver at 203.0.113.7:"),
-        ("cores", "gave no executor within 30 s: see that its workers have free cores"),
+        ("another secret", "rejects this host. Use the same spark.authenticate.secret"),
+        ("no secret", "rejects this host. Use the same spark.authenticate.secret"),
+        (
+            "driver",
+            "started executors, but they ended immediately. Check that they can reach this driver at "
+            "203.0.113.7:",
+        ),
+        ("cores", "started no executor within 30 s. Check that its workers have free cores"),
     ],
 )
 def test_what_is_wrong_is_a_sentence(
@@ -61,8 +65,8 @@ def test_what_is_wrong_is_a_sentence(
 def test_a_master_that_does_not_answer(wrong: dict[str, Run]) -> None:
     assert wrong["master"].code == 1
     assert wrong["master"].last == (
-        f"aqueduct: [spark-executors-missing] {ABSENT} does not answer: see that it runs, and that this host "
-        "reaches its port."
+        f"aqueduct: [spark-executors-missing] {ABSENT} does not answer. Check that it runs, and that this "
+        "host can connect to its port."
     )
 
 
