@@ -1,7 +1,8 @@
 """Create your own repository: an inventory, settings of Ansible, and a check for CI.
 
-Sites whose names begin with `lake` or `dw` are lakes: each mirrors the topics of all other sites. The first
-lake keeps their backups. Edit the inventory afterwards. The README of the new repository has the commands.
+Sites whose names begin with `lake` or `dw` are lakes. Each lake mirrors the topics of all sites that are not
+lakes. The first lake keeps the backups of these sites. Edit the inventory afterwards. The README of the new
+repository has the commands.
 
 The repository installs its release from package indexes. With --from, it installs the package (.whl) and the
 collection (.tar.gz) in a folder. The repository contains relative paths to these files, so do not move them.
