@@ -4,9 +4,10 @@ Not through confluent-kafka: 2.16.1 ends the process where a cluster never had a
 """
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from itertools import count
 from typing import Any
 
 from kafka.errors import (
@@ -14,8 +15,10 @@ from kafka.errors import (
     GroupIdNotFoundError,
     IllegalGenerationError,
     KafkaError,
+    NotCoordinatorError,
     RebalanceInProgressError,
     StaleMemberEpochError,
+    TopicAuthorizationFailedError,
     UnknownMemberIdError,
     for_code,
 )
@@ -25,8 +28,8 @@ from kafka.protocol.metadata import CoordinatorType
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
-from aqueduct.kafka.client import POLL_SECONDS, Client, Patience
-from aqueduct.kafka.diagnosis import GROUPS
+from aqueduct.kafka.client import POLL_SECONDS, Client, Patience, passing
+from aqueduct.kafka.diagnosis import GROUPS, group_partition
 from aqueduct.kafka.fan_out import OmittedError, ask_all, check_mentioned
 from aqueduct.kafka.requests import in_lists
 
@@ -73,9 +76,57 @@ def list_groups(client: Client, *, silent: Collection[int] = ()) -> dict[str, Co
     """Return every group that the client may describe, without those of `unlisted` partitions.
 
     `silent` are brokers that do not answer: their groups are missing.
+
+    A broker lists no group of a partition that it leads, and no error, until it has begun to load the groups.
+    So all coordinators must answer for a group before the groups are listed, and must not change until then.
+    A client that may not describe all groups cannot ask them.
     """
     patience = Patience(client, "did not list its groups")
-    return patience.until_done(lambda: _list_groups(client, silent))
+
+    def attempt() -> dict[str, ConsumerGroup]:
+        leaders = _coordinators(client, silent)
+        _check_coordinators(client, leaders)
+        listed = _list_groups(client, silent)
+        if _coordinators(client, silent) != leaders:
+            raise NotCoordinatorError("a coordinator changed while the groups were listed")
+        return listed
+
+    return patience.until_done(attempt)
+
+
+def _coordinators(client: Client, silent: Collection[int]) -> list[int | None]:
+    """Return the leader of each partition of `__consumer_offsets`; None without one, or if it is silent.
+
+    Nothing if the client may not describe this topic.
+    """
+    try:
+        topic = client.topics([GROUPS]).get(GROUPS)
+    except TopicAuthorizationFailedError:
+        return []
+    leaders = [partition.leader for partition in topic.partitions] if topic else []
+    return [None if leader in silent else leader for leader in leaders]
+
+
+def _check_coordinators(client: Client, leaders: Sequence[int | None]) -> None:
+    """Ask each of these coordinators for the offsets of a group that does not exist."""
+    names = _group_of_each(len(leaders)) if leaders else []
+    asked = [name for name, leader in zip(names, leaders, strict=True) if leader is not None]
+    unanswered: dict[str, KafkaError] = {}
+    committed(client, asked, unanswered)
+    for error in filter(passing, unanswered.values()):
+        raise error
+
+
+@cache
+def _group_of_each(partitions: int) -> list[str]:
+    """Return the name of a group that belongs to each partition of `__consumer_offsets`."""
+    names: dict[int, str] = {}
+    for number in count():
+        name = f"aqueduct-none-{number}"
+        names.setdefault(group_partition(name, partitions), name)
+        if len(names) == partitions:
+            return [names[partition] for partition in range(partitions)]
+    raise AssertionError
 
 
 def _list_groups(client: Client, silent: Collection[int]) -> dict[str, ConsumerGroup]:
