@@ -45,7 +45,7 @@ def path_of_others(folder: Path) -> Path | None:
     while True:
         try:
             status = walked.lstat()
-        except FileNotFoundError:  # root alone can make it, as all before it is root's
+        except FileNotFoundError:  # the rest of the path does not exist, or was removed meanwhile
             return None
         if status.st_uid != 0:
             return walked
@@ -68,7 +68,10 @@ def path_of_others(folder: Path) -> Path | None:
 
 
 def _owner(folder: Path) -> str:
-    """Return the owner's name, or number where it has none; empty for root, and if there is no folder."""
+    """Return the name of the folder's owner, or the user ID if it has no name.
+
+    Empty if the owner is root, or the folder does not exist.
+    """
     try:
         number = folder.stat().st_uid
     except FileNotFoundError:
