@@ -43,7 +43,7 @@ def path_of_others(folder: Path) -> Path | None:
     while True:
         try:
             status = walked.lstat()
-        except FileNotFoundError:  # only root can create it, because only root can change its parents
+        except FileNotFoundError:  # the rest of the path does not exist, or was removed meanwhile
             return None
         if status.st_uid != 0:
             return walked

@@ -49,7 +49,7 @@ class Connection:
     """A session that ends with its connection. Its methods raise OSError after that."""
 
     def __init__(self, server: str, context: ssl.SSLContext | None, zxid: int) -> None:
-        """Start a session. ServerUnusable if the server gives none, or does not have the change `zxid`."""
+        """Start a session. ServerUnusable if the server starts none, or lacks the change `zxid`."""
         self.zxid = zxid  # the last change that the server had when it answered
         self._socket = _opened(server, context)
         self._file: Any = self._socket.makefile("rb", BUFFER_BYTES)
