@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafka.errors import KafkaError, TopicAuthorizationFailedError
+from kafka.errors import KafkaError
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Skipped
@@ -78,13 +78,14 @@ def group_lags(client: Client, selection: LagSelection, window_seconds: float) -
 
 def _listed(client: Client, selection: LagSelection, lags: GroupLags) -> dict[str, ConsumerGroup]:
     """Return the chosen groups that commit offsets; what is not known of others is noted."""
-    every = groups.list_groups(client)
+    listing = groups.list_groups(client)
+    every = listing.by_name
     listed = {
         name: group
         for name, group in every.items()
         if selection.has(name) and group.protocol in groups.COMMITTING_TYPES and group.kind in KINDS
     }
-    lags.unknown += _unlisted(client)
+    lags.unknown += _unlisted(listing)
     for name, group in sorted(every.items()):
         if selection.has(name) and group.protocol not in groups.COMMITTING_TYPES:
             why = f"the lag of a group of type {group.protocol} is not measured"
@@ -108,17 +109,14 @@ def _listed(client: Client, selection: LagSelection, lags: GroupLags) -> dict[st
     return listed
 
 
-def _unlisted(client: Client) -> list[Skipped]:
+def _unlisted(listing: groups.ListedGroups) -> list[Skipped]:
     """Return what may have groups that no broker lists."""
-    try:
-        leaderless = groups.unlisted(client)
-    except TopicAuthorizationFailedError:
+    if not listing.checked:
         why = "the client may not describe the topic, so groups without a coordinator are unknown"
         return [Skipped(GROUPS, why, "groups-unlisted")]
-    why = "the partition has no leader, so no broker lists the groups in this partition"
     return [
-        Skipped(f"{partition.topic}-{partition.partition}", why, "groups-unlisted")
-        for partition in leaderless
+        Skipped(str(partition), f"{why}, so no broker lists its groups", "groups-unlisted")
+        for partition, why in listing.unlisted.items()
     ]
 
 

@@ -4,7 +4,7 @@ Not through confluent-kafka: 2.16.1 ends the process where a cluster never had a
 """
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count
@@ -12,6 +12,7 @@ from typing import Any
 
 from kafka.errors import (
     FencedMemberEpochError,
+    GroupAuthorizationFailedError,
     GroupIdNotFoundError,
     IllegalGenerationError,
     KafkaError,
@@ -28,7 +29,7 @@ from kafka.protocol.metadata import CoordinatorType
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
-from aqueduct.kafka.client import POLL_SECONDS, Client, Patience, passing
+from aqueduct.kafka.client import POLL_SECONDS, Client, Patience
 from aqueduct.kafka.diagnosis import GROUPS, group_partition
 from aqueduct.kafka.fan_out import OmittedError, ask_all, check_mentioned
 from aqueduct.kafka.requests import in_lists
@@ -66,70 +67,94 @@ class ConsumerGroup:
         return self.state not in ("Empty", "Dead")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ListedGroups:
+    by_name: Mapping[str, ConsumerGroup]
+    unlisted: Mapping[TopicPartition, str]  # of `__consumer_offsets`: the groups of these are unknown; why
+    checked: bool = True  # False if the client may not describe `__consumer_offsets`
+
+
 class LiveGroup(Failed):
     """The refusal to change a group with members: its offsets are theirs."""
 
     id = "group-has-members"
 
 
-def list_groups(client: Client, *, silent: Collection[int] = ()) -> dict[str, ConsumerGroup]:
-    """Return every group that the client may describe, without those of `unlisted` partitions.
+def list_groups(client: Client, *, silent: Collection[int] = (), patient: bool = True) -> ListedGroups:
+    """Return every group that the client may describe, and the partitions whose groups no broker lists.
 
-    `silent` are brokers that do not answer: their groups are missing.
-
-    A broker lists no group of a partition that it leads, and no error, until it has begun to load the groups.
-    So all coordinators must answer for a group before the groups are listed, and must not change until then.
-    A client that may not describe all groups cannot ask them.
+    A broker leaves out the groups of a partition without an error until it begins to load them, and if it
+    cannot load them. So the leader of each partition must answer for a group of this partition before the
+    groups are listed, and the leaders must not change until then. A client that may describe some groups only
+    cannot ask the leaders, and gets what the brokers list.
+    `silent` are brokers that do not answer. A `patient` caller waits for the leaders, and for their groups.
     """
-    patience = Patience(client, "did not list its groups")
-
-    def attempt() -> dict[str, ConsumerGroup]:
-        leaders = _coordinators(client, silent)
-        _check_coordinators(client, leaders)
-        listed = _list_groups(client, silent)
-        if _coordinators(client, silent) != leaders:
-            raise NotCoordinatorError("a coordinator changed while the groups were listed")
-        return listed
-
-    return patience.until_done(attempt)
+    deadline = time.monotonic() + client.patience_seconds
+    while True:
+        listed = Patience(client, "did not list its groups").until_done(lambda: _listed(client, silent))
+        if not (patient and listed.unlisted) or time.monotonic() > deadline:
+            return listed
+        client.sleep(POLL_SECONDS)
 
 
-def _coordinators(client: Client, silent: Collection[int]) -> list[int | None]:
-    """Return the leader of each partition of `__consumer_offsets`; None without one, or if it is silent.
+def _listed(client: Client, silent: Collection[int]) -> ListedGroups:
+    """Ask all brokers once."""
+    leaders = _coordinators(client)
+    unlisted = _unlisted(client, leaders or {}, silent)
+    by_name = _list(client, silent)
+    if _coordinators(client) != leaders:
+        raise NotCoordinatorError("a coordinator changed while the groups were listed")
+    return ListedGroups(by_name=by_name, unlisted=unlisted, checked=leaders is not None)
 
-    Nothing if the client may not describe this topic.
-    """
+
+def _coordinators(client: Client) -> dict[int, int | None] | None:
+    """Return the leader of each partition of `__consumer_offsets`; None if the client may not describe it."""
     try:
         topic = client.topics([GROUPS]).get(GROUPS)
     except TopicAuthorizationFailedError:
-        return []
-    leaders = [partition.leader for partition in topic.partitions] if topic else []
-    return [None if leader in silent else leader for leader in leaders]
+        return None
+    return {partition.number: partition.leader for partition in topic.partitions} if topic else {}
 
 
-def _check_coordinators(client: Client, leaders: Sequence[int | None]) -> None:
-    """Ask each of these coordinators for the offsets of a group that does not exist."""
-    names = _group_of_each(len(leaders)) if leaders else []
-    asked = [name for name, leader in zip(names, leaders, strict=True) if leader is not None]
-    unanswered: dict[str, KafkaError] = {}
-    committed(client, asked, unanswered)
-    for error in filter(passing, unanswered.values()):
-        raise error
+def _unlisted(
+    client: Client, leaders: Mapping[int, int | None], silent: Collection[int]
+) -> dict[TopicPartition, str]:
+    """Return the partitions whose leader does not answer for a group of the partition, with the reason."""
+    reasons: dict[int, str] = {}
+    asked: dict[int, dict[str, int]] = {}  # by leader: the partitions by group
+    for (number, leader), group in zip(leaders.items(), _group_of_each(len(leaders)), strict=True):
+        if leader is None:
+            reasons[number] = "the partition has no leader"
+        elif leader in silent:
+            reasons[number] = f"broker {leader}, which leads the partition, does not answer"
+        else:
+            asked.setdefault(leader, {})[group] = number
+    responses = {
+        leader: client.submit(_offsets_request(dict.fromkeys(of)), leader) for leader, of in asked.items()
+    }
+    for leader, response in responses.items():
+        partition_by_group = asked[leader]
+        answers: dict[str, Any] = dict.fromkeys(partition_by_group, OmittedError())
+        answers |= dict(_committed({}, client.wait(response)))
+        for group, answer in answers.items():
+            if isinstance(answer, KafkaError) and not isinstance(answer, GroupAuthorizationFailedError):
+                why = f"broker {leader} does not coordinate its groups ({type(answer).__name__})"
+                reasons[partition_by_group[group]] = why
+    return {TopicPartition(GROUPS, number): why for number, why in sorted(reasons.items())}
 
 
 @cache
 def _group_of_each(partitions: int) -> list[str]:
     """Return the name of a group that belongs to each partition of `__consumer_offsets`."""
     names: dict[int, str] = {}
-    for number in count():
-        name = f"aqueduct-none-{number}"
+    numbers = count()
+    while len(names) < partitions:
+        name = f"aqueduct-none-{next(numbers)}"
         names.setdefault(group_partition(name, partitions), name)
-        if len(names) == partitions:
-            return [names[partition] for partition in range(partitions)]
-    raise AssertionError
+    return [names[partition] for partition in range(partitions)]
 
 
-def _list_groups(client: Client, silent: Collection[int]) -> dict[str, ConsumerGroup]:
+def _list(client: Client, silent: Collection[int]) -> dict[str, ConsumerGroup]:
     request = ListGroupsRequest(states_filter=[], types_filter=[], min_version=_STATES_SINCE)
     asked = [broker for broker in client.brokers() if broker not in silent]
     responses = [client.submit(request, broker) for broker in asked]
@@ -146,24 +171,6 @@ def _list_groups(client: Client, silent: Collection[int]) -> dict[str, ConsumerG
             )
             group_by_name[group.name] = group
     return group_by_name
-
-
-def unlisted(client: Client) -> list[TopicPartition]:
-    """Return the partitions of `__consumer_offsets` whose groups no broker lists, as they have no leader.
-
-    A new leader is waited for.
-    """
-    deadline = time.monotonic() + client.patience_seconds
-    while True:
-        topic = client.topics([GROUPS]).get(GROUPS)
-        leaderless = (
-            [partition.topic_partition for partition in topic.partitions if partition.leader is None]
-            if topic
-            else []
-        )
-        if not leaderless or time.monotonic() > deadline:
-            return leaderless
-        client.sleep(POLL_SECONDS)
 
 
 def committed(
@@ -191,37 +198,41 @@ def _fetch(
     stable: bool,
     unanswered: dict[str, KafkaError] | None = None,
 ) -> dict[str, CommittedOffsets]:
-    kind = OffsetFetchRequest.OffsetFetchRequestGroup
-
-    def topics(partitions: list[TopicPartition] | None) -> list[Any] | None:
-        if partitions is None:  # all
-            return None
-        numbers: dict[str, list[int]] = {}
-        for topic, number in partitions:
-            numbers.setdefault(topic, []).append(number)
-        topic_kind = kind.OffsetFetchRequestTopics
-        return [topic_kind(name=topic, partition_indexes=indexes) for topic, indexes in numbers.items()]
-
-    def request(names: list[str]) -> OffsetFetchRequest:
-        return OffsetFetchRequest(
-            groups=[
-                kind(group_id=name, topics=topics(partitions_by_group[name]), member_id=None, member_epoch=-1)
-                for name in names
-            ],
-            require_stable=stable,
-            min_version=_MANY_SINCE,
-            max_version=_NAMES_UNTIL,
-        )
-
     return ask_all(
         client,
         partitions_by_group,
         responsible=lambda names: client.coordinators(CoordinatorType.GROUP, names),
-        request=request,
+        request=lambda names: _offsets_request({name: partitions_by_group[name] for name in names}, stable),
         answers=partial(_committed, partitions_by_group),
         limit=GROUPS_PER_REQUEST,
         fault="did not return the offsets of all groups",
         unanswered=unanswered,
+    )
+
+
+def _offsets_request(
+    partitions_by_group: Mapping[str, list[TopicPartition] | None], stable: bool = False
+) -> OffsetFetchRequest:
+    """Return the request for the offsets of these partitions; all offsets of a group where it is None."""
+    kind = OffsetFetchRequest.OffsetFetchRequestGroup
+    topic_kind = kind.OffsetFetchRequestTopics
+
+    def topics(partitions: list[TopicPartition] | None) -> list[Any] | None:
+        if partitions is None:
+            return None
+        numbers: dict[str, list[int]] = {}
+        for topic, number in partitions:
+            numbers.setdefault(topic, []).append(number)
+        return [topic_kind(name=topic, partition_indexes=indexes) for topic, indexes in numbers.items()]
+
+    return OffsetFetchRequest(
+        groups=[
+            kind(group_id=name, topics=topics(partitions), member_id=None, member_epoch=-1)
+            for name, partitions in partitions_by_group.items()
+        ],
+        require_stable=stable,
+        min_version=_MANY_SINCE,
+        max_version=_NAMES_UNTIL,
     )
 
 

@@ -36,11 +36,13 @@ GROUPS = (
         id="groups-unlisted",
         area=Area.GROUPS,
         meaning=(
-            "A partition of `__consumer_offsets` has no leader, so no broker lists the consumer groups in "
-            "this partition. The backup does not contain these groups, and their lag is unknown."
+            "A partition of `__consumer_offsets` has no leader, or its leader cannot load its groups, so no "
+            "broker lists the consumer groups in this partition. The backup does not contain these groups, "
+            "the mirror engine does not synchronise them, and their lag is unknown."
         ),
         fix=(
-            "Start the brokers that `aqueduct doctor cluster` lists, and run the command again. The client "
+            "Start the brokers that `aqueduct doctor cluster` lists, and run the command again. If all "
+            "brokers run, read in the log of the leader why it could not load the partition. The client "
             "needs `Describe` on `__consumer_offsets`."
         ),
     ),

@@ -123,7 +123,7 @@ class MirrorReader:
         if not asked:
             return []
         with answering(self._source.end.bootstrap_servers):
-            return unmatched(asked, groups.list_groups(self._source).keys())
+            return unmatched(asked, groups.list_groups(self._source).by_name.keys())
 
     def ranges(self) -> list[AffectedRange]:
         """Return the ranges that are lost or doubled at the target, as the last look found them."""

@@ -57,7 +57,7 @@ def test_what_other_clients_committed_is_told(broker: Broker, client: Client, to
         TopicPartition(topic, 2): found[group][topic, 2]
     }
     assert groups.progress(client, nobody, [TopicPartition(topic, 1)]) == {}
-    listed = groups.list_groups(client)
+    listed = groups.list_groups(client).by_name
     assert (listed[group].protocol, listed[group].live) == ("classic", False)
     assert nobody not in listed
 
@@ -68,13 +68,13 @@ def test_a_group_with_members_keeps_its_offsets(
 ) -> None:
     group = f"group-{uuid4().hex[:8]}"
     member = join(broker, group, topic, protocol)
-    found = groups.list_groups(client)[group]
+    found = groups.list_groups(client).by_name[group]
     assert (found.protocol, found.live) == (protocol, True)
     with raises(groups.LiveGroup, "group-has-members", group):
         groups.commit(client, group, {TopicPartition(topic, 0): (3, "")})
     member.close()
     patience = raw.Patience(client, "keeps members")
-    while groups.list_groups(client)[group].live:
+    while groups.list_groups(client).by_name[group].live:
         patience.pause(raw.NodeNotReadyError())
     groups.commit(client, group, {TopicPartition(topic, 0): (3, "new")})
     assert groups.committed(client, [group]) == {group: {TopicPartition(topic, 0): (3, "new")}}
@@ -98,7 +98,7 @@ def test_committed_offsets_are_visible_to_other_clients(
     admin_of_others = AdminClient({"bootstrap.servers": broker.plaintext})
     [answer] = admin_of_others.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     assert {each.partition: each.offset for each in answer.result().topic_partitions} == {0: 1, 1: 2, 2: 3}
-    assert not groups.list_groups(client)[group].live
+    assert not groups.list_groups(client).by_name[group].live
 
 
 def test_offsets_beyond_coordinator_batch_size_are_committed(broker: Broker, client: Client) -> None:
@@ -119,4 +119,4 @@ def test_many_groups_are_told_together(
     for group, positions in wanted.items():
         groups.commit(client, group, positions)
     assert groups.committed(client, wanted) == wanted
-    assert wanted.keys() <= groups.list_groups(client).keys()
+    assert wanted.keys() <= groups.list_groups(client).by_name.keys()

@@ -43,13 +43,13 @@ def joined(broker: Broker, folder: Path, topic: str, group: str) -> Iterator[Non
     with _member(broker, folder, topic, group, -1), raw.connect(End("c", broker.plaintext), "test") as client:
 
         def there() -> bool:
-            found = groups.list_groups(client).get(group)
+            found = groups.list_groups(client).by_name.get(group)
             return found is not None and found.live
 
         clients.wait_for("a member", there)
         yield
     with raw.connect(End("c", broker.plaintext), "test") as client:
-        clients.wait_for("no member", lambda: not groups.list_groups(client)[group].live)
+        clients.wait_for("no member", lambda: not groups.list_groups(client).by_name[group].live)
 
 
 @contextmanager

@@ -283,7 +283,7 @@ def _committed(client: Client, silent: Collection[int]) -> dict[str, dict[TopicP
             return {}  # a cluster that never had a group has no coordinator to ask
     except TopicAuthorizationFailedError:  # it tells nothing of its groups then, either
         return {}
-    every = groups.committed(client, groups.list_groups(client, silent=silent))
+    every = groups.committed(client, groups.list_groups(client, silent=silent, patient=not silent).by_name)
     return {
         name: {partition: offset for partition, (offset, _) in positions.items()}
         for name, positions in every.items()

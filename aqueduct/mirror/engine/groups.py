@@ -92,8 +92,10 @@ class GroupSynchroniser:
 
         Nothing is set once it `is_over`: another process may synchronise the groups then.
         """
-        names = chosen.among(groups.list_groups(self._source).values())
-        unmatched = tuple(chosen.unmatched(names))
+        listing = groups.list_groups(self._source, patient=False)  # the next round asks again
+        names = chosen.among(listing.by_name.values())
+        unlisted = _unlisted(listing)
+        unmatched = () if unlisted else tuple(chosen.unmatched(names))
         committed = groups.committed(self._source, names)
         wanted = {
             name: {partition: of for partition, of in offsets.items() if partition in targets}
@@ -101,11 +103,12 @@ class GroupSynchroniser:
         }
         wanted = {name: offsets for name, offsets in wanted.items() if offsets}
         if not wanted:
-            return GroupsSynchronised(unmatched=unmatched)
+            return GroupsSynchronised(unmatched=unmatched, skipped=unlisted)
         self._refresh()
-        live = {group.name for group in groups.list_groups(self._target).values() if group.live}
+        existing = groups.list_groups(self._target, patient=False).by_name.values()
+        live = {group.name for group in existing if group.live}
         there = groups.committed(self._target, wanted.keys() - live)
-        result = GroupsSynchronised(groups=len(wanted), unmatched=unmatched)
+        result = GroupsSynchronised(groups=len(wanted), unmatched=unmatched, skipped=unlisted)
         for name, offsets in sorted(wanted.items()):
             if is_over():
                 break
@@ -224,6 +227,13 @@ def advances(
         for partition, (offset, metadata) in translations.items()
         if partition not in committed or committed[partition][0] < offset
     }
+
+
+def _unlisted(listing: groups.ListedGroups) -> LeftOut:
+    return tuple(
+        Skipped(f"groups of {partition}", f"{why}, so no broker lists its groups", "groups-unlisted")
+        for partition, why in listing.unlisted.items()
+    )
 
 
 def _skipping(result: GroupsSynchronised, name: str) -> GroupsSynchronised:

@@ -7,7 +7,6 @@ from kafka.errors import (
     ClusterAuthorizationFailedError,
     KafkaError,
     SecurityDisabledError,
-    TopicAuthorizationFailedError,
 )
 
 from aqueduct.common.topic_names import TopicPartition
@@ -21,7 +20,7 @@ from aqueduct.kafka.admin.quotas import list_quotas
 from aqueduct.kafka.admin.settings import own_settings, setting
 from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.diagnosis import GROUPS
-from aqueduct.kafka.groups import CommittedOffsets, ConsumerGroup
+from aqueduct.kafka.groups import CommittedOffsets, ConsumerGroup, ListedGroups
 from aqueduct.kafka.offsets import StableEnd
 from aqueduct.kafka.quotas import Quota
 from aqueduct.snapshots.backup.order import BackupOrder
@@ -91,7 +90,6 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
     with connect(order.end, CLIENT) as client:
         topics = _topics(client, order)
         acls, quotas, denied = _rights(client)
-        unlisted = _unlisted(client)
         chosen_groups = _groups(client, order)
         absent = gone(order, topics.all, chosen_groups.chosen)
         logs = _logs(client, topics, parent)
@@ -105,7 +103,7 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
         quotas=quotas,
         open_transactions=_open_transactions(topics, logs),
         groups_ahead=_ahead(chosen_groups, logs),
-        left_out=denied + absent + unlisted + chosen_groups.left_out,
+        left_out=denied + absent + chosen_groups.left_out,
         notes=_idle_options(order, topics, chosen_groups),
     )
 
@@ -122,7 +120,8 @@ def _topics(client: Client, order: BackupOrder) -> _Topics:
 
 
 def _groups(client: Client, order: BackupOrder) -> _Groups:
-    listed = groups.list_groups(client)
+    listing = groups.list_groups(client)
+    listed = listing.by_name
     chosen = order.groups.choose(listed, again=order.again)
     of_type = _by_type(listed, chosen)
     unanswered: dict[str, KafkaError] = {}
@@ -134,7 +133,7 @@ def _groups(client: Client, order: BackupOrder) -> _Groups:
         chosen=chosen,
         committed=committed,
         shared=shared,
-        left_out=unread + _unanswered(unanswered) + _unknown(of_type, committed),
+        left_out=_unlisted(listing) + unread + _unanswered(unanswered) + _unknown(of_type, committed),
     )
 
 
@@ -221,21 +220,19 @@ def _by_type(listed: Mapping[str, ConsumerGroup], names: Iterable[str]) -> dict[
     return by_type
 
 
-def _unlisted(client: Client) -> LeftOut:
-    """List the groups that no broker lists, as partitions of `__consumer_offsets` without a leader."""
-    try:
-        leaderless = groups.unlisted(client)
-    except TopicAuthorizationFailedError:
+def _unlisted(listing: ListedGroups) -> LeftOut:
+    """List the groups that no broker lists, as partitions of `__consumer_offsets`."""
+    if not listing.checked:
         reason = f"the client may not describe {GROUPS}, so it cannot check whether brokers list all groups"
         return (Skipped("groups without a coordinator", reason, "groups-unlisted"),)
     return tuple(
         Skipped(
             f"groups of {partition}",
-            "it has no leader, so no broker lists its groups. Start its brokers, which `aqueduct doctor "
-            "cluster` lists, and back up again",
+            f"{why}, so no broker lists its groups. Start the brokers that `aqueduct doctor cluster` lists, "
+            "and back up again",
             "groups-unlisted",
         )
-        for partition in leaderless
+        for partition, why in listing.unlisted.items()
     )
 
 

@@ -4,7 +4,7 @@ Until then, its offsets are stored as those of a group of Aqueduct's own, with e
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from kafka.errors import KafkaError
@@ -42,7 +42,7 @@ def restore(
             offsets[partition].add(old)
     moves, unsure = _moves(job, committed, translate(job, offsets, written, workers))
     with connected(job.order) as client:
-        late = set_waiting(client, job.id, job.groups)
+        late = set_waiting(client, job.id, job.groups, ran=any(state.groups for state in states.values()))
         # Topics that existed before may already have groups.
         settled = job.ended | (job.there.keys() if job.order.append else set())
         now = set_groups(client, job.id, moves, settled)
@@ -174,19 +174,21 @@ def set_groups(
     return GroupsSet(tuple(moves_set), tuple(waiting), tuple(failed))
 
 
-def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> GroupsSet:
+def set_waiting(client: Client, restore_id: str, chosen: Iterable[str], *, ran: bool) -> GroupsSet:
     """Set the waiting offsets of chosen groups.
 
+    `ran`: an earlier run set groups or let them wait, so a coordinator that does not answer is reported.
     If one offset of a group cannot be read, none is set. Otherwise another run would set the others a second
     time, and reset the progress of the group.
     """
     prefix = progress.waiting_group(restore_id, "")
-    waiting_groups = (name for name in groups.list_groups(client) if name.startswith(prefix))
-    waiting = [name for name in waiting_groups if name.removeprefix(prefix) in chosen]
+    waiting = [progress.waiting_group(restore_id, name) for name in chosen]
     moves_set: list[Move] = []
     left: list[Skipped] = []
     unanswered: dict[str, KafkaError] = {}
     for group, offsets in groups.committed(client, waiting, unanswered).items():
+        if not offsets:
+            continue
         name = group.removeprefix(prefix)
         moves: list[Move] = []
         unreadable: list[TopicPartition] = []
@@ -207,7 +209,10 @@ def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Gro
         else:
             moves_set += moves
             groups.delete(client, [group])
-    left += without_coordinator({group.removeprefix(prefix): error for group, error in unanswered.items()})
+    if ran:
+        left += without_coordinator(
+            {group.removeprefix(prefix): error for group, error in unanswered.items()}
+        )
     return GroupsSet(tuple(moves_set), tuple(left), ())
 
 

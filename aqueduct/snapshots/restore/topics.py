@@ -5,8 +5,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from uuid import UUID
 
-from kafka.errors import TopicAuthorizationFailedError
-
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import count, some
@@ -33,7 +31,7 @@ Plans = Mapping[str, list[TopicState]]  # by restore
 
 def plans(client: Client) -> dict[str, list[TopicState]]:
     """Return each restore that the target stores, with the states of its topics."""
-    ids = {name: progress.id_of_plan_group(name) for name in groups.list_groups(client)}
+    ids = {name: progress.id_of_plan_group(name) for name in groups.list_groups(client).by_name}
     states_by_restore: dict[str, list[TopicState]] = {}
     for name, offsets_ in groups.committed(client, (name for name, of in ids.items() if of)).items():
         states = (progress.loads(TopicState, metadata) for _, metadata in offsets_.values())
@@ -43,16 +41,15 @@ def plans(client: Client) -> dict[str, list[TopicState]]:
 
 def check_all_known(client: Client) -> None:
     """Raise Failed if `plans` may lack a restore: its records would count as those of other clients."""
-    try:
-        unlisted = groups.unlisted(client)
-    except TopicAuthorizationFailedError:
-        return  # a client that may restore but not describe the topic; `plans` has all listed groups
+    # A client that may not describe the topic knows of the listed groups only.
+    unlisted = groups.list_groups(client).unlisted
     if unlisted:
         raise Failed(
             "group-coordinator-unavailable",
-            f"{some(unlisted)} of the {client.end} has no leader, so it is unknown which restores wrote to "
-            "these topics. Nothing was written. Start the brokers that `aqueduct doctor cluster` lists, and "
-            "run the command again.",
+            f"No broker of the {client.end} lists the groups of {some(unlisted)} "
+            f"({next(iter(unlisted.values()))}), so it is unknown which restores wrote to these topics. "
+            "Nothing was written. Start the brokers that `aqueduct doctor cluster` lists, and run the "
+            "command again.",
         )
 
 
