@@ -5,8 +5,10 @@ A partition whose replicas are all on brokers that are gone gives its clients no
 back with other ids: the replicas stay assigned to the old ones.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from functools import cache
 from pathlib import Path
 
 from aqueduct.common import timestamps
@@ -56,7 +58,8 @@ def findings(
 def group_partition(name: str, partitions: int) -> int:
     """Return the partition of `__consumer_offsets` whose leader coordinates a group.
 
-    Kafka takes the `hashCode` of Java's string, without its sign (GroupMetadataManager.partitionFor).
+    Transactional ids belong to partitions of `__transaction_state` in the same way. Kafka takes the
+    `hashCode` of Java's string, without its sign (GroupMetadataManager.partitionFor).
     """
     code = 0
     encoded = name.encode("utf-16-be")
@@ -65,6 +68,17 @@ def group_partition(name: str, partitions: int) -> int:
     if code == 1 << 31:  # Java's least number has no counterpart: Kafka takes 0 for it
         return 0
     return min(code, (1 << 32) - code) % partitions
+
+
+@cache
+def name_of_each_partition(prefix: str, partitions: int) -> list[str]:
+    """Return, for each partition, the prefix with a number: a name that `group_partition` assigns to it."""
+    names: dict[int, str] = {}
+    numbers = itertools.count()
+    while len(names) < partitions:
+        name = f"{prefix}{next(numbers)}"
+        names.setdefault(group_partition(name, partitions), name)
+    return [names[partition] for partition in range(partitions)]
 
 
 def without_leader(cluster: Cluster, topic: str) -> set[TopicPartition]:

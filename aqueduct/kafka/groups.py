@@ -6,8 +6,7 @@ Not through confluent-kafka: 2.16.1 ends the process where a cluster never had a
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
-from itertools import count
+from functools import partial
 from typing import Any
 
 from kafka.errors import (
@@ -30,7 +29,7 @@ from kafka.protocol.metadata import CoordinatorType
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka.client import POLL_SECONDS, Client, Patience
-from aqueduct.kafka.diagnosis import GROUPS, group_partition
+from aqueduct.kafka.diagnosis import GROUPS, name_of_each_partition
 from aqueduct.kafka.fan_out import OmittedError, ask_all, check_mentioned
 from aqueduct.kafka.requests import in_lists
 
@@ -122,7 +121,9 @@ def _unlisted(
     """Return the partitions whose leader does not answer for a group of the partition, with the reason."""
     reasons: dict[int, str] = {}
     asked: dict[int, dict[str, int]] = {}  # by leader: the partitions by group
-    for (number, leader), group in zip(leaders.items(), _group_of_each(len(leaders)), strict=True):
+    for (number, leader), group in zip(
+        leaders.items(), name_of_each_partition("aqueduct-none-", len(leaders)), strict=True
+    ):
         if leader is None:
             reasons[number] = "the partition has no leader"
         elif leader in silent:
@@ -141,17 +142,6 @@ def _unlisted(
                 why = f"broker {leader} does not coordinate its groups ({type(answer).__name__})"
                 reasons[partition_by_group[group]] = why
     return {TopicPartition(GROUPS, number): why for number, why in sorted(reasons.items())}
-
-
-@cache
-def _group_of_each(partitions: int) -> list[str]:
-    """Return the name of a group that belongs to each partition of `__consumer_offsets`."""
-    names: dict[int, str] = {}
-    numbers = count()
-    while len(names) < partitions:
-        name = f"aqueduct-none-{next(numbers)}"
-        names.setdefault(group_partition(name, partitions), name)
-    return [names[partition] for partition in range(partitions)]
 
 
 def _list(client: Client, silent: Collection[int]) -> dict[str, ConsumerGroup]:

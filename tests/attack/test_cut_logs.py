@@ -85,7 +85,7 @@ def test_backup_reports_truncated_and_regrown_log(
     for _ in range(2):  # each run says it again
         backup.run("cut,whole", ExitCode.INCOMPLETE)
         said = capsys.readouterr()
-        assert_printed(said.out + said.err, "partition-log-cut", "cut-0", "at 6", "before 10")
+        assert_printed(said.out + said.err, "partition-log-cut", "cut-0", "at 6", "up to 10")
         assert "whole-0" not in said.out + said.err
     assert "30 records" in stored(tmp_path, capsys)  # 10 of what was cut, and 20
 

@@ -198,7 +198,7 @@ def test_import_refuses_unknown_source_and_fails_on_damage(tmp_path: Path, capsy
     data[8:16] = struct.pack("<Q", 49)
     path.write_bytes(bytes(data[:-8]) + struct.pack("<I", zlib.crc32(data[:-8])) + b"BKAE")
     error = refused(tmp_path, url, capsys)
-    assert (error.startswith(damaged), "49 records from 0 to 49" in error) == (True, True), error
+    assert (error.startswith(damaged), "49 records at offsets 0 to 49" in error) == (True, True), error
     path.write_bytes(whole)
 
     manifest = theirs.folder / "manifest.json"

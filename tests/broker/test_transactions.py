@@ -180,6 +180,34 @@ def test_transaction_ending_during_search_is_not_hanging(
     assert asking.find(asked, partitions).hanging == ()
 
 
+def test_nothing_hangs_before_its_coordinator_has_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other broker answers as one that is elected, and has not begun to load the transactions."""
+    (tmp_path / "first").mkdir()
+    with (
+        broker.running(tmp_path / "first", settings=UNVERIFIED) as first,
+        broker.joining(first, 2, tmp_path / "second").running(),
+        raw.connect(End("cluster", first.plaintext), "test") as client,
+    ):
+        admin = clients.admin(first)
+        admin.create_topics([NewTopic("open", 1, replica_assignment=[[1]])])["open"].result()
+        clients.wait_for("its leader", lambda: clients.led(admin, "open", 1))
+        producer = Forgotten(client, "id")
+        producer.begin()
+        producer.impersonate(10_000, 0)
+        producer.write("open", 0, one_record(client, first))
+        partitions = client.topics(["open"])["open"].partitions
+        [leader] = (asking._coordinators(client) or {}).values()
+        assert len(asking.find(client, partitions).hanging) == 1
+        monkeypatch.setattr(raw, "STALL_SECONDS", 3)
+        monkeypatch.setattr(asking, "_coordinators", lambda _: {0: 3 - (leader or 0)})
+        search = asking.find(client, partitions)
+    assert search.hanging == ()
+    [unknown] = search.unknown
+    assert "a coordinator has not loaded its transactions" in str(unknown)
+
+
 def test_mirror_wait_reports_hanging_transaction_blocking_worker(
     kafka: Any, asked: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -137,4 +137,4 @@ def test_demo_without_root_or_container_engine_names_remedy(tree: Path, folder: 
     assert run.returncode == 2, run.stdout + run.stderr
     [sentence] = run.stderr.strip().splitlines()
     assert sentence.startswith("demo: ")
-    assert "start Docker and add yourself to its group, or run this as root" in sentence
+    assert "Start Docker and add your user to its group, or run this script as root." in sentence

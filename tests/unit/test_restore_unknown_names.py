@@ -159,7 +159,7 @@ def test_notes_are_cut_between_partitions() -> None:
     notes = mirrors.MirrorNotes.of(dict.fromkeys(partitions, moved))
     assert len(notes.dumps().encode()) < METADATA_BYTES
     assert "more" in notes.ahead
-    assert notes.ahead.endswith("--report)")
+    assert notes.ahead.endswith("(--report lists all of them)")
 
 
 def test_report_lists_all_ranges_of_link() -> None:

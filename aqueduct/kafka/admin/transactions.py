@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from struct import error as LayoutError
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 from kafka.errors import (
     ClusterAuthorizationFailedError,
@@ -34,7 +33,7 @@ from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.client import Client, Patience
 from aqueduct.kafka.cluster import Partition
 from aqueduct.kafka.compacted_topics import keys_and_values
-from aqueduct.kafka.diagnosis import group_partition
+from aqueduct.kafka.diagnosis import group_partition, name_of_each_partition
 from aqueduct.kafka.fetch import TOPIC_IDS_SINCE, WAIT_MILLISECONDS
 from aqueduct.kafka.transactions import (
     STATE_TOPIC,
@@ -162,36 +161,72 @@ def _open_of(partition: TopicPartition, producers: Iterable[Any]) -> Iterator[Pa
 
 
 def _states(client: Client, producers: Collection[int], silent: Collection[int], id_prefix: str) -> _States:
-    """Ask all coordinators for the transactional ids of these producers."""
+    """Ask all coordinators for the transactional ids of these producers.
+
+    A broker leaves out the ids of a partition without an error until it begins to load them. So each leader
+    must answer for its partitions before, and lead them after.
+    """
     brokers = Patience(client, "did not list its brokers").until_done(client.brokers)
+    coordinators = _coordinators(client)
+    blind = _blindness(client, coordinators, silent, id_prefix)
     states = [
         state
         for broker in sorted(set(brokers).difference(silent))
         for state in _described_ids(client, broker, _listed(client, broker, producers))
     ]
-    return _States(tuple(states), _blindness(client, silent, id_prefix))
+    if not blind and _coordinators(client) != coordinators:
+        blind = "the coordinators changed while they were asked"
+    return _States(tuple(states), blind)
 
 
-def _blindness(client: Client, silent: Collection[int], id_prefix: str) -> str | None:
-    """Return why a producer's transactional id may have been left out of what the coordinators listed."""
+def _coordinators(client: Client) -> dict[int, int | None] | None:
+    """Return the leader of each partition of `__transaction_state`; None if the client may not see it."""
     try:
         topic = client.topics([STATE_TOPIC]).get(STATE_TOPIC)
     except TopicAuthorizationFailedError:
+        return None
+    return {partition.number: partition.leader for partition in topic.partitions} if topic else {}
+
+
+def _blindness(
+    client: Client, coordinators: Mapping[int, int | None] | None, silent: Collection[int], id_prefix: str
+) -> str | None:
+    """Return why a producer's transactional id may be left out of what the coordinators list."""
+    if coordinators is None:
         return (
             "the client may not see which brokers coordinate transactions (it needs the ACL Describe on "
             f"{STATE_TOPIC})"
         )
-    if topic is None:  # so there is no coordinator, and none will end anything
-        return None
-    if missing := [
-        partition for partition in topic.partitions if partition.leader is None or partition.leader in silent
-    ]:
+    asked: defaultdict[int, list[str]] = defaultdict(list)
+    missing = []
+    names = name_of_each_partition(f"{id_prefix}aqueduct-none-", len(coordinators))
+    for (number, leader), name in zip(coordinators.items(), names, strict=True):
+        if leader is None or leader in silent:
+            missing.append(TopicPartition(STATE_TOPIC, number))
+        else:
+            asked[leader].append(name)
+    if missing:
         return f"the coordinators of {some(missing)} do not answer"
-    # A list of transactional ids leaves those out that the client may not describe.
-    [asked] = answer(client, _describe_ids([f"{id_prefix}{uuid4().hex}"])).transaction_states
-    if for_code(asked.error_code) is TransactionalIdAuthorizationFailedError:
+    try:
+        for broker, of_broker in asked.items():
+            _check_loaded(client, broker, of_broker)
+    except TransactionalIdAuthorizationFailedError:  # a list leaves out the ids that it may not describe
         return "the client may not see all transactional ids (it needs the ACL Describe on TransactionalId)"
+    except Failed as error:
+        return f"a coordinator has not loaded its transactions ({str(error).rstrip('.')})"
     return None
+
+
+def _check_loaded(client: Client, broker: int, names: Sequence[str]) -> None:
+    """Check that the broker coordinates these transactional ids, which do not exist; else Failed."""
+
+    def attempt() -> None:
+        for state in client.send(_describe_ids(names), broker).transaction_states:
+            error = for_code(state.error_code)
+            if state.error_code and error is not TransactionalIdNotFoundError:
+                raise error(f"transactional id {state.transactional_id}")
+
+    Patience(client, "did not load its transactions").until_done(attempt)
 
 
 def _listed(client: Client, broker: int, producers: Collection[int]) -> list[str]:

@@ -89,28 +89,28 @@ def ranges(end: End, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Ra
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unreadable:
+class UnreadableBatch:
     """The reason why the rest of a range cannot be read, as a clause."""
 
     reason: str
 
 
-def read(end: End, parts: Sequence[Range]) -> Iterator[tuple[Range, list[Message] | Unreadable]]:
+def read(end: End, parts: Sequence[Range]) -> Iterator[tuple[Range, list[Message] | UnreadableBatch]]:
     """Yield the records of ranges of different partitions: each range's in order, the ranges interleaved.
 
     A range is over at the first record beyond it, or at the log's end: its last offsets may be transaction
     markers or aborted records, which never come. Offsets that retention has deleted are passed over. A range
-    with a batch that librdkafka cannot read ends with Unreadable. Failed if the end does not answer.
+    with a batch that librdkafka cannot read ends with UnreadableBatch. Failed if the end does not answer.
     """
     errors: Errors = deque(maxlen=100)
     consumer = _client(Consumer, end, _settings(end, errors) | _READ)
     unread = {part.topic_partition: part for part in parts}
     positions = {part.topic_partition: part.start for part in parts}
 
-    def give_up(partition: TopicPartition, reason: str) -> tuple[Range, Unreadable]:
+    def give_up(partition: TopicPartition, reason: str) -> tuple[Range, UnreadableBatch]:
         consumer.incremental_unassign([confluent_kafka.TopicPartition(*partition)])
         where = f"the {end} has a batch at offset {positions[partition]} or later that librdkafka cannot read"
-        return unread.pop(partition), Unreadable(reason=f"{where}: {reason}")
+        return unread.pop(partition), UnreadableBatch(reason=f"{where}: {reason}")
 
     try:
         consumer.assign(

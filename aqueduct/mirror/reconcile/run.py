@@ -16,7 +16,7 @@ from aqueduct.mirror.reconcile import reader, store_reader
 from aqueduct.mirror.reconcile.difference import Stream, out_of_order, unmatched
 from aqueduct.mirror.reconcile.digest import RangeDigest, RecordColumns, RecordHeader
 from aqueduct.mirror.reconcile.flow import ComparedFlow, ComparedLane, ComparedTopics, lanes, topic_partitions
-from aqueduct.mirror.reconcile.reader import Unreadable
+from aqueduct.mirror.reconcile.reader import UnreadableBatch
 from aqueduct.mirror.reconcile.stored import ComparedEnd, StoredEnd, narrowed
 from aqueduct.mirror.reconcile.verdict import Difference, Verdict
 from aqueduct.store.backends import open_store
@@ -97,13 +97,13 @@ def _split(end: ComparedEnd, whole: Range) -> Iterable[Range]:
 
 def read(
     end: ComparedEnd, parts: Sequence[Range], header: RecordHeader | None = None
-) -> Iterator[tuple[Range, RecordColumns | Unreadable]]:
+) -> Iterator[tuple[Range, RecordColumns | UnreadableBatch]]:
     """Yield the records of ranges of different partitions: each range's in order."""
     if isinstance(end, StoredEnd):
         yield from store_reader.read(end, parts, header)
     else:
         for part, messages in reader.read(end, parts):
-            if isinstance(messages, Unreadable):
+            if isinstance(messages, UnreadableBatch):
                 yield part, messages
             else:
                 yield part, RecordColumns.of(messages, header)
@@ -150,7 +150,7 @@ def first_reading(flow: ComparedFlow, every: Sequence[ComparedLane], run: Runner
 def read_share(share: ReconcileShare) -> list[tuple[int, Range, RangeDigest]]:
     readings = dict.fromkeys(share.ranges, RangeDigest())
     for part, records in read(share.end, share.ranges, share.header):
-        if isinstance(records, Unreadable):
+        if isinstance(records, UnreadableBatch):
             readings[part] += RangeDigest(unreadable=records.reason)
         else:
             readings[part] += RangeDigest.of(records)
@@ -205,6 +205,6 @@ def look_closer(reading: SecondReading) -> Difference:
 
 def _stream(end: ComparedEnd, part: Range | None, header: RecordHeader | None, timed: bool) -> Stream:
     for _, records in read(end, [part], header) if part else ():
-        if isinstance(records, Unreadable):
+        if isinstance(records, UnreadableBatch):
             raise Failed("cluster-request-failed", f"The second reading failed: {records.reason}.")
         yield records.fingerprints(timed), records.offsets
