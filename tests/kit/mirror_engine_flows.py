@@ -1,11 +1,12 @@
 """Flows with the engine `batches`, for tests."""
 
+import io
 import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import IO, Any
 
@@ -63,13 +64,11 @@ class Flow:
 
     def looked(self, *more: str) -> dict[str, Any]:
         """Return the report of `aqueduct mirror` about the flow."""
-        command = [sys.executable, "-m", "aqueduct.cli", "mirror", "--engine", "batches", "--json"]
         shared = self.options[self.options.index("--topics-pattern") :]
-        run = subprocess.run(
-            [*command, "--flow", self.name, *shared, *more], capture_output=True, text=True, check=False
-        )
-        assert run.returncode in (0, 3), run.stderr
-        return dict(json.loads(run.stdout))
+        with redirect_stdout(io.StringIO()) as printed:
+            code = main(["mirror", "--engine", "batches", "--json", "--flow", self.name, *shared, *more])
+        assert code in (0, 3)
+        return dict(json.loads(printed.getvalue()))
 
     def reported(self) -> dict[str, list[dict[str, object]]]:
         return dict(json.loads(self.report.read_text()))
