@@ -10,10 +10,13 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
 from kit import clients
 from kit.clients import unique
 
 from aqueduct.cli import main
+from aqueduct.kafka import follow
+from aqueduct.mirror.engine import task
 from servers.broker import Broker
 
 
@@ -51,7 +54,11 @@ class Flow:
 
     def catch_up(self, *more: str) -> int:
         """Run the flow until it has mirrored all present records, and return the exit code."""
-        return main([*self.options, "--until-caught-up", "--report", str(self.report), *more])
+        with pytest.MonkeyPatch.context() as patch:
+            # A task ends after its present wait for records, and its reader after the present fetch.
+            patch.setattr(task, "POLL_SECONDS", 0.1)
+            patch.setattr(follow, "WAIT_MILLISECONDS", 100)
+            return main([*self.options, "--until-caught-up", "--report", str(self.report), *more])
 
     @contextmanager
     def running(self, *more: str) -> Iterator[subprocess.Popen[str]]:
