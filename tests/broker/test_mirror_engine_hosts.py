@@ -15,7 +15,7 @@ from threading import Event, Thread
 import pytest
 from kit import clients
 from kit.clients import unique
-from kit.mirror_engine_flows import Flow, started
+from kit.mirror_engine_flows import PROGRAM, Flow, started
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.client_config import End
@@ -31,14 +31,30 @@ TAKEN = "mirror-task-taken"
 UNREADABLE = "mirror-position-unreadable"
 # Large enough to be moving for a while, and distinct, so that a record that comes twice is seen.
 PADDING = "x" * 300
+# A program whose tasks start again sooner than usual. A task that was fenced waits for 5 seconds instead of
+# 20: by then the other process must have stored that it has the task. A task that failed waits for 1 to 8
+# seconds instead of 5 to 40.
+SOON_AGAIN = (
+    "-c",
+    "import sys; from aqueduct.cli import main; from aqueduct.mirror.engine import leases; "
+    "leases.RECLAIM_SECONDS, leases.RETRY_SECONDS = 5, (1, 8); sys.exit(main(sys.argv[1:]))",
+)
 
 
 class Worker:
     """A process of a shared flow. Its journal is a file."""
 
-    def __init__(self, flow: Flow, folder: Path, name: str, tasks: int, enter: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        folder: Path,
+        name: str,
+        tasks: int,
+        enter: Sequence[str] = (),
+        program: Sequence[str] = PROGRAM,
+    ) -> None:
         [self.port] = free_ports(1)
-        self._enter = enter
+        self._enter, self._program = enter, program
         self.journal = folder / name
         self._options = (
             *(*flow.options, "--refresh", "1s", "--shared"),
@@ -49,7 +65,7 @@ class Worker:
     def running(self) -> Iterator["Worker"]:
         with (
             self.journal.open("w") as journal,
-            started(*self._options, output=journal, enter=self._enter) as self.process,
+            started(*self._options, output=journal, enter=self._enter, program=self._program) as self.process,
         ):
             yield self
 
@@ -210,7 +226,7 @@ def test_tasks_are_shared_and_counted_once(shared: Flow, tmp_path: Path) -> None
 
 
 def test_workers_yield_while_process_without_sharing_runs(shared: Flow, tmp_path: Path) -> None:
-    with Worker(shared, tmp_path, "shared", tasks=1).running() as worker:
+    with Worker(shared, tmp_path, "shared", tasks=1, program=SOON_AGAIN).running() as worker:
         wait_for_tasks([worker], 1)
         with written_meanwhile(shared):
             wait_for_more(shared)
@@ -238,7 +254,7 @@ def test_task_that_fails_does_not_end_others(shared: Flow, tmp_path: Path) -> No
     clients.produce(shared.target, positions_topic(shared.name), [{"key": '["x"]', "value": "y"}], 0)
     mine = [p for p in PARTITIONS if task_of(TopicPartition(shared.topic, p), 2) == 1]
     assert 0 < len(mine) < len(PARTITIONS)
-    with Worker(shared, tmp_path, "worker", tasks=2).running() as worker:
+    with Worker(shared, tmp_path, "worker", tasks=2, program=SOON_AGAIN).running() as worker:
         for number in range(3):  # also after the failed task was tried again
             clients.wait_for("the failure", partial(has_failed, worker, number + 1))
             for partition in PARTITIONS:

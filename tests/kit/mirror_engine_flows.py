@@ -19,13 +19,21 @@ from aqueduct.kafka import follow
 from aqueduct.mirror.engine import task
 from servers.broker import Broker
 
+PROGRAM = "-m", "aqueduct.cli"
+
 
 @contextmanager
 def started(
-    *arguments: str, output: IO[str] | int = subprocess.PIPE, enter: Sequence[str] = ()
+    *arguments: str,
+    output: IO[str] | int = subprocess.PIPE,
+    enter: Sequence[str] = (),
+    program: Sequence[str] = PROGRAM,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start `aqueduct` in its own process, and kill it at the end. `enter`: the beginning of its command."""
-    command = [*enter, sys.executable, "-m", "aqueduct.cli", *arguments]
+    """Start `aqueduct` in its own process, and kill it at the end.
+
+    `enter`: the beginning of its command. `program`: Python's arguments for a program with other settings.
+    """
+    command = [*enter, sys.executable, *program, *arguments]
     process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, text=True)
     try:
         yield process
