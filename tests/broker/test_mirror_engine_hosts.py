@@ -14,7 +14,7 @@ from threading import Event, Thread
 
 import pytest
 from kit import clients
-from kit.clients import unique
+from kit.clients import Record, unique
 from kit.mirror_engine_flows import PROGRAM, Flow, started
 
 from aqueduct.common.topic_names import TopicPartition
@@ -29,8 +29,9 @@ from servers.process import free_ports
 PARTITIONS = 0, 1, 2, 3
 TAKEN = "mirror-task-taken"
 UNREADABLE = "mirror-position-unreadable"
-# Large enough to be moving for a while, and distinct, so that a record that comes twice is seen.
+# Large enough to be moving for a while. The values are distinct, so that a record that comes twice is seen.
 PADDING = "x" * 300
+RECORDS = 40  # for each partition, twenty times a second
 # A program whose tasks start again sooner than usual. A task that was fenced waits for 5 seconds instead of
 # 20: by then the other process must have stored that it has the task. A task that failed waits for 1 to 8
 # seconds instead of 5 to 40.
@@ -109,9 +110,9 @@ def written_meanwhile(flow: Flow) -> Iterator[None]:
         number = 0
         while not stopping.wait(0.05):
             for partition in PARTITIONS:
-                values = [f"{partition} {number + n} {PADDING}" for n in range(200)]
+                values = [f"{partition} {number + n} {PADDING}" for n in range(RECORDS)]
                 clients.write(producer, flow.topic, values, partition)
-            number += 200
+            number += RECORDS
         assert producer.flush(60) == 0
 
     writer = Thread(target=write)
@@ -145,8 +146,8 @@ def shared(source: Broker, target: Broker, tmp_path: Path) -> Flow:
 def check_all_arrived_once(flow: Flow) -> None:
     ends = clients.ends(flow.source, flow.topic, *PARTITIONS, isolation="read_committed")
     for partition, end in zip(PARTITIONS, ends, strict=True):
-        clients.wait_for(f"partition {partition}", partial(has_records, flow, partition, end))
-        values = [value for _, value, _, _ in clients.records(flow.target, flow.topic, partition)]
+        arrived = clients.wait_for(f"partition {partition}", partial(records, flow, partition, end))
+        values = [value for _, value, _, _ in arrived]
         assert values == [f"{partition} {number} {PADDING}".encode() for number in range(end)]
 
 
@@ -159,8 +160,10 @@ def flow_workers(flow: Flow) -> list[list[int]] | None:
     return sorted(worker["tasks"] for worker in workers)
 
 
-def has_records(flow: Flow, partition: int, count: int) -> bool:
-    return len(clients.records(flow.target, flow.topic, partition)) >= count
+def records(flow: Flow, partition: int, count: int) -> list[Record] | None:
+    """Return the records of a target partition when it has so many; None before."""
+    arrived = clients.records(flow.target, flow.topic, partition)
+    return arrived if len(arrived) >= count else None
 
 
 def test_standby_continues_after_kill_and_freeze(shared: Flow, tmp_path: Path) -> None:
@@ -260,7 +263,7 @@ def test_task_that_fails_does_not_end_others(shared: Flow, tmp_path: Path) -> No
             for partition in PARTITIONS:
                 clients.produce(shared.source, shared.topic, [f"{number}"], partition)
             for partition in mine:
-                clients.wait_for("the record", partial(has_records, shared, partition, number + 1))
+                clients.wait_for("the record", partial(records, shared, partition, number + 1))
         assert worker.metrics["refused"] >= 1
         assert worker.process.poll() is None
         # One is the record, the other one is the status of the task.
