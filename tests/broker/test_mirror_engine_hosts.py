@@ -7,6 +7,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -330,12 +331,13 @@ def ip(*arguments: str) -> None:
 
 
 def test_standby_continues_for_a_host_without_network(tmp_path: Path) -> None:
-    with ExitStack() as stack:
+    with ExitStack() as stack, ThreadPoolExecutor() as starting:
         other_host = stack.enter_context(OtherHost().up())
-        ends = []
-        for end in ("source", "target"):
-            (tmp_path / end).mkdir()
-            ends.append(stack.enter_context(broker.running(tmp_path / end, address=other_host.address)))
+        folders = [tmp_path / end for end in ("source", "target")]
+        for folder in folders:
+            folder.mkdir()
+        running = [broker.running(folder, address=other_host.address) for folder in folders]
+        ends = list(starting.map(stack.enter_context, running))
         topic = clients.create(ends[0], clients.unique("shared"), len(PARTITIONS))
         flow = Flow(ends[0], ends[1], topic, tmp_path)
         far = Worker(flow, tmp_path, "far", 1, other_host.enter)
