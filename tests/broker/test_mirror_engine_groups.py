@@ -1,7 +1,9 @@
 """Groups that `aqueduct replicate` synchronises continue at the target with the very next record."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from kit import clients
@@ -21,13 +23,15 @@ from servers.broker import Broker
 OTHERS = b"of another source"
 
 
-def next_records(broker: Broker, topic: str, groups_: Iterable[str]) -> dict[str, Record | None]:
+def next_records(broker: Broker, topic: str, groups_: Collection[str]) -> dict[str, Record | None]:
     """Return the flow's record of partition 0 that each group reads next; None at the end."""
     clients.settle(broker, topic)
     messages = [message for message in clients.read(broker, topic) if message.value() != OTHERS]
     found = {}
-    for group in groups_:
-        start = clients.committed(broker, group)[topic, 0]
+    with ThreadPoolExecutor() as together:  # each request has a client of its own, which connects first
+        committed = list(together.map(partial(clients.committed, broker), groups_))
+    for group, offsets in zip(groups_, committed, strict=True):
+        start = offsets[topic, 0]
         following = [message for message in messages if (message.offset() or 0) >= start]
         found[group] = clients.record(following[0]) if following else None
     return found
