@@ -120,15 +120,19 @@ def test_kills_in_the_middle_of_writing_lose_nothing(brokers: list[Broker], tmp_
     stop, written = Event(), [0]
 
     def write() -> None:
-        while not stop.is_set():
-            produce_all(source, topic, 50, written[0])
-            written[0] += 50
+        producer = clients.idempotent(source)
+        while not stop.wait(0.02):
+            numbers = range(written[0], written[0] + 10)
+            for partition in range(PARTITIONS):
+                clients.write(producer, topic, [f"{partition}-{n}" for n in numbers], partition)
+            written[0] += 10
+        assert producer.flush(clients.SECONDS) == 0
 
     writer = Thread(target=write)
     ours = mirror(source, target, tmp_path / "m", topic, threads=2)
     writer.start()
     try:
-        for _ in range(3):
+        for _ in range(2):
             more = sum(clients.ends(target, topic, *range(4))) + 400
             with ours.process().running():
                 clients.wait_for("more", lambda more=more: sum(clients.ends(target, topic, *range(4))) > more)
