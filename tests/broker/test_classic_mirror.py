@@ -190,7 +190,7 @@ def test_a_target_that_is_silent_is_waited_for(brokers: list[Broker], tmp_path: 
         clients.wait_for("a commit", lambda: mirrored(source, ours) == 10)
         with target.process.silent():
             clients.produce(source, topic, range(10, 500))
-            time.sleep(5)
+            time.sleep(3)
             assert clients.committed(source, ours.flow.group) == {(topic, 0): 10}
         clients.wait_for("the rest", lambda: mirrored(source, ours) == 500)
         assert process._process.poll() is None
