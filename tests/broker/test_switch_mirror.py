@@ -11,7 +11,7 @@ from threading import Event, Thread
 import pytest
 from kit import clients
 from kit.clients import unique
-from kit.mirror_engine_flows import started
+from kit.mirror_engine_flows import catch_up, started
 from kit.mirrors import mirror_maker
 
 from aqueduct.cli import main
@@ -65,7 +65,7 @@ class SwitchedFlow:
     def replicate(self, *more: str) -> int:
         """Run the engine `batches` until it has caught up."""
         options = ["--flow", self.name, "--topics-pattern", self.pattern, *self.ends]
-        return main(["replicate", *options, "--until-caught-up", *more])
+        return catch_up("replicate", *options, *more)
 
     @contextmanager
     def mm2(self) -> Iterator[None]:

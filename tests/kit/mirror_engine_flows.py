@@ -43,6 +43,15 @@ def started(
         print(output)  # for the report of a test that failed
 
 
+def catch_up(*arguments: str) -> int:
+    """Run `aqueduct` with these arguments until the flow has caught up, and return the exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        # A task ends after its present wait for records, and its reader after the present fetch.
+        patch.setattr(task, "POLL_SECONDS", 0.1)
+        patch.setattr(follow, "WAIT_MILLISECONDS", 100)
+        return main([*arguments, "--until-caught-up"])
+
+
 class Flow:
     """A flow from one broker to another, of one topic or of the topics that `pattern` matches."""
 
@@ -62,11 +71,7 @@ class Flow:
 
     def catch_up(self, *more: str) -> int:
         """Run the flow until it has mirrored all present records, and return the exit code."""
-        with pytest.MonkeyPatch.context() as patch:
-            # A task ends after its present wait for records, and its reader after the present fetch.
-            patch.setattr(task, "POLL_SECONDS", 0.1)
-            patch.setattr(follow, "WAIT_MILLISECONDS", 100)
-            return main([*self.options, "--until-caught-up", "--report", str(self.report), *more])
+        return catch_up(*self.options, "--report", str(self.report), *more)
 
     @contextmanager
     def running(self, *more: str) -> Iterator[subprocess.Popen[str]]:
