@@ -18,7 +18,12 @@ from pkgutil import iter_modules
 from subprocess import CompletedProcess
 
 ROOT = Path(__file__).resolve().parents[2]
-PLAIN = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", "PYTHONPATH": str(ROOT)}
+PLAIN = {
+    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+    "ANSIBLE_NOCOLOR": "1",
+    "PYTHONPATH": str(ROOT),
+    "ANSIBLE_ACTION_PLUGINS": str(Path(__file__).parent / "action_plugins"),  # actions of tests alone
+}
 
 WAITING = """
 - hosts: localhost
