@@ -118,11 +118,17 @@ def _serve() -> None:
 
 def _import_plugins() -> None:
     """Import the modules that each run imports: Ansible's plugins, and modules that our plugins need."""
+    from ansible.plugins import loader as plugin_loader
+
     kinds = ("action", "callback", "connection", "filter", "inventory", "strategy", "test", "vars")
     for kind in kinds:
         package = import_module(f"ansible.plugins.{kind}")
         for found in iter_modules(package.__path__, f"{package.__name__}."):
             import_module(found.name)
+    # The settings of a plugin are in its documentation, which each run would parse. Of plugins of variables,
+    # Ansible keeps the classes that it loads here in the place of their objects.
+    for kind in ("become", "cache", "callback", "connection", "inventory", "shell", "strategy"):
+        list(getattr(plugin_loader, f"{kind}_loader").all(class_only=True))
     sys.path.append(str(ROOT / "collections"))
     for path in (path for kind in kinds for path in ROOT.glob(f"plugins/{kind}/*.py")):
         spec = spec_from_file_location(f"ours_{path.stem}", path)
