@@ -207,10 +207,7 @@ def test_timer_signs_and_restore_trusts_only_declared_keys(timer: Timer, tmp_pat
     folder = Path(CREDENTIALS, f"{timer.restore_unit}.service")
     assert (restore.trusted_key, restore.unsigned_before) == ([folder / "trusted.pem"], 7)
 
-
-@pytest.mark.parametrize("timer", TIMERS, ids=lambda timer: timer.role)
-def test_missing_key_disables_signing_and_removes_former_key(timer: Timer, tmp_path: Path) -> None:
-    assert Applied(tmp_path, timer, {"signing_key": OURS}).credentials
+    # Without a key, the same hosts sign nothing, and the former key is removed.
     applied = Applied(tmp_path, timer, {})
     assert applied.credentials == {}
     assert not [*applied.config.glob("*.pem")]
