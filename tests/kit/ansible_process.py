@@ -52,11 +52,11 @@ def waiting_playbook(folder: Path) -> Path:
 def play(*arguments: str | Path, **environment: str) -> CompletedProcess[str]:
     """Run `ansible-playbook` with these arguments, in the root of the repository and without colours.
 
-    Ansible reads its settings when it is imported, so a run with its own environment needs a new process.
+    Ansible reads its settings when it is imported, so a run with settings of its own needs a new process.
     """
     argv = [str(Path(sys.executable).parent / "ansible-playbook"), *map(str, arguments)]
     given = {**os.environ, **PLAIN, **environment}
-    if environment:
+    if any(name.startswith("ANSIBLE_") for name in environment):
         return subprocess.run(argv, cwd=ROOT, env=given, capture_output=True, text=True, check=False)
     with tempfile.TemporaryDirectory(prefix="play") as folder:
         out, err = (Path(folder, name) for name in ("out", "err"))
