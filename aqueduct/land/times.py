@@ -7,7 +7,7 @@ goes forward; of one that comes twice the first is meant.
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -177,6 +177,7 @@ def _days(year: Numbers, month: Numbers, day: Numbers) -> tuple[Numbers, Mask]:
     return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468, right
 
 
+@cache  # it is asked twice for each day of each year in which a zone may change its offset
 def _days_of(year: int) -> int:
     return int(_days(np.array([year]), np.array([1]), np.array([1]))[0][0])
 

@@ -6,8 +6,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import yaml
 from ansible.errors import AnsibleActionFail
+from ansible.module_utils.common.yaml import yaml_load
 from ansible.plugins.action import ActionBase
 
 from aqueduct.common import timestamps
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
         groups, hostvars = variables["groups"], variables["hostvars"]
         try:
             self._check_sites(given, site_names(groups))
-            defaults = yaml.safe_load((Path(given["roles"]) / "kafka/defaults/main.yml").read_text())
+            defaults = yaml_load((Path(given["roles"]) / "kafka/defaults/main.yml").read_text())
             declared = declared_objects(groups, hostvars, defaults)
             answers = {host: _facts(hostvars[host].get(given["answers"])) for host in given["hosts"]}
             limits = {name: given[name] for name in NUMBERS}

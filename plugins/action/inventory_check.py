@@ -7,12 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
 from ansible import constants
 from ansible._internal._datatag._tags import Origin, VaultedValue
 from ansible._internal._templating._jinja_common import UndecryptableVaultError
 from ansible.errors import AnsibleError
 from ansible.module_utils._internal._datatag import AnsibleTagHelper
+from ansible.module_utils.common.yaml import yaml_load
 from ansible.parsing.vault import AnsibleVaultError, EncryptedString, is_encrypted_file
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
@@ -63,7 +63,7 @@ class ActionModule(ActionBase):
 def read_repository(roles: Path, artifacts: Path) -> Repository:
     options = {}
     for specs in sorted(roles.glob("*/meta/argument_specs.yml")):
-        entry_points = yaml.safe_load(specs.read_text())["argument_specs"].values()
+        entry_points = yaml_load(specs.read_text())["argument_specs"].values()
         options[specs.parts[-3]] = {
             name: spec
             for entry_point in entry_points
@@ -72,7 +72,7 @@ def read_repository(roles: Path, artifacts: Path) -> Repository:
     digests = sorted(artifacts.glob("kafka-*.sha256"))
     return Repository(
         roles=Roles(options),
-        defaults=yaml.safe_load((roles / "kafka/defaults/main.yml").read_text()),
+        defaults=yaml_load((roles / "kafka/defaults/main.yml").read_text()),
         supported_versions=[path.stem.removeprefix("kafka-") for path in digests],
         is_file=lambda path: Path(path).is_file(),
         provided_fault=lambda file, ca, principal: certificates.provided_fault(

@@ -6,8 +6,8 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
-import yaml
 from ansible.errors import AnsibleFilterError
+from ansible.module_utils.common.yaml import yaml_load
 
 from aqueduct.errors import AqueductError
 from aqueduct.estate import (
@@ -38,7 +38,7 @@ Json = dict[str, Any]
 @cache
 def _defaults(role: str = "kafka") -> Json:
     """Return a role's defaults. Only plain values are used, never templates."""
-    return dict(yaml.safe_load((ROLES / role / "defaults/main.yml").read_text()))
+    return dict(yaml_load((ROLES / role / "defaults/main.yml").read_text()))
 
 
 def _number(variables: Json, role: str, name: str) -> int:

@@ -7,7 +7,7 @@ A playbook declares its own once, as `{name: kind}`: `value` and `flag` become o
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-import yaml
+from ansible.module_utils.common.yaml import yaml_load
 from ansible.parsing.dataloader import DataLoader
 from ansible.utils.vars import load_extra_vars
 
@@ -27,7 +27,7 @@ def variables_of_roles() -> set[str]:
     return {
         name
         for defaults in ROLES.glob("*/defaults/main.yml")
-        for name in yaml.safe_load(defaults.read_text()) or ()
+        for name in yaml_load(defaults.read_text()) or ()
     }
 
 
@@ -35,7 +35,7 @@ def _options_of_roles() -> set[str]:
     return {
         name
         for specs in ROLES.glob("*/meta/argument_specs.yml")
-        for entry_point in yaml.safe_load(specs.read_text())["argument_specs"].values()
+        for entry_point in yaml_load(specs.read_text())["argument_specs"].values()
         for name in entry_point.get("options", {})
     }
 

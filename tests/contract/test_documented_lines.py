@@ -6,7 +6,7 @@ that depends on the typed variables may be of the wrong type. Of a condition tha
 the variables that decide by themselves are evaluated. `test_typed_variables` reads all conditions as texts.
 
 Then `ansible-playbook` runs the lines in check mode, until it needs a host: no host answers. Lines of a
-playbook that give no variable two values are one run.
+playbook that give no variable two values are one run. Runs that differ only in values are long, except one.
 """
 
 import re
@@ -37,7 +37,10 @@ from ansible.utils.collection_loader import AnsibleCollectionConfig
 from ansible.utils.context_objects import CLIArgs
 from ansible.vars.manager import VariableManager
 from kit import ansible_process
+from kit.plugin_modules import load_filters
 from kit.typed_variables import PARSER, bare, decided
+
+from aqueduct.estate.playbook_variables import Declaration, check
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("playbooks/*.yml")]
@@ -69,6 +72,7 @@ def lines() -> dict[tuple[str, tuple[str, ...]], bool]:
 
 
 LINES = lines()
+variables_of_roles = load_filters("extra_vars").variables_of_roles
 
 
 def test_documented_lines_are_found() -> None:
@@ -89,11 +93,25 @@ class CommandLine:
         self.variables = VariableManager(self.loader, self.inventory)
         self.names = dependent({each.partition("=")[0] for each in given})
 
+    def _templar(self, play: Play, task: Task) -> Templar:
+        hosts = self.inventory.get_hosts(str(play.hosts[0])) or self.inventory.get_hosts("kafka")
+        return Templar(self.loader, self.variables.get_vars(play=play, host=hosts[0], task=task))
+
+    def check_names_and_values(self, play: Play, task: Task, *, is_whole: bool) -> None:
+        """Check the line as the action of a playbook does; only a whole line has all required variables."""
+        given = self._templar(play, task).template(task.args)
+        declaration = Declaration(
+            playbook="",
+            kinds=given["variables"],
+            required=given.get("required", ()) if is_whole else (),
+            choices=given.get("choices", {}),
+            confirms=given.get("confirms", "") if is_whole else "",
+        )
+        check(declaration, ansible_vars.load_extra_vars(self.loader), variables_of_roles())
+
     def evaluate(self, play: Play, task: Task, conditions: Iterable[Any]) -> Iterator[bool]:
         """Evaluate conditions; nothing for one that needs what only a host knows."""
-        hosts = self.inventory.get_hosts(str(play.hosts[0])) or self.inventory.get_hosts("kafka")
-        variables = self.variables.get_vars(play=play, host=hosts[0], task=task)
-        templar = Templar(self.loader, variables)
+        templar = self._templar(play, task)
         for each in conditions:
             self._check_operands(templar, task, each)
             try:
@@ -218,9 +236,12 @@ def conditions(task: Task) -> list[Any]:
 def test_documented_command_line_is_accepted_as_written(
     playbook: str, given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line, needs_hosts = CommandLine(given, monkeypatch), not LINES[playbook, given]
+    is_whole = LINES[playbook, given]
+    line, needs_hosts = CommandLine(given, monkeypatch), not is_whole
     for play, tasks in tasks_of(playbook, line).plays:
         for task in tasks:
+            if task.action == "aqueduct.estate.extra_vars":
+                line.check_names_and_values(play, task, is_whole=is_whole)
             # What follows a group that the playbook makes needs its hosts.
             needs_hosts |= task.action.rpartition(".")[2] == "group_by"
             mine = [each for each in conditions(task) if line.names.search(str(each))]
@@ -340,7 +361,31 @@ def test_all_documented_options_are_run() -> None:
             assert value.isupper() or (playbook, f"-e {name}", value) in typed
 
 
-@pytest.mark.parametrize(("playbook", "options"), RUNS, ids=str)
+def unfit_answers(playbook: str, options: dict[str, str]) -> list[str]:
+    typed = {f"{name.removeprefix('-e ')}={value}" for name, value in options.items()}
+    return [answer for (unfit, given), answer in UNFIT.items() if unfit == playbook and given in typed]
+
+
+def is_repeated(number: int) -> bool:
+    """Return whether another run differs only in values, which a test above evaluates for each line."""
+    playbook, options = RUNS[number]
+    return any(
+        other == playbook
+        and inventory_of(playbook, others) == inventory_of(playbook, options)
+        and not unfit_answers(playbook, others)
+        and (options.keys() < others.keys() or (options.keys() == others.keys() and index < number))
+        for index, (other, others) in enumerate(RUNS)
+    )
+
+
+@pytest.mark.parametrize(
+    ("playbook", "options"),
+    [
+        pytest.param(*run, marks=[pytest.mark.long] if is_repeated(number) else [])
+        for number, run in enumerate(RUNS)
+    ],
+    ids=str,
+)
 def test_documented_lines_run_until_a_host(
     playbook: str, options: dict[str, str], inventories: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -353,12 +398,7 @@ def test_documented_lines_run_until_a_host(
     inventory = inventories[inventory_of(playbook, options)]
     done = ansible_process.play(f"--inventory={inventory}", "--check", f"playbooks/{playbook}.yml", *typed)
     printed = done.stdout + done.stderr
-    unfit = [
-        answer
-        for (unfit_playbook, given), answer in UNFIT.items()
-        if unfit_playbook == playbook and given in typed
-    ]
-    if unfit:
+    if unfit := unfit_answers(playbook, options):
         assert (done.returncode, f"[{unfit[0]}]" in printed) == (2, True), printed
         return
     before, contacted, _ = printed.partition("Data could not be sent to remote host")

@@ -178,16 +178,12 @@ def test_the_extra_controller_has_what_every_verb_imports(node: ControlNode, lea
 
 
 def test_the_extra_controller_has_what_playbooks_import(node: ControlNode, lean: Path) -> None:
+    """And a new inventory passes the check."""
     done = node.play("aqueduct.estate.check", python=lean)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_new_inventory_passes_the_check(node: ControlNode) -> None:
-    done = node.play("aqueduct.estate.check")
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("verbose", [False, True])
+@pytest.mark.parametrize("verbose", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_retries_of_own_playbooks_are_hidden(node: ControlNode, tmp_path: Path, verbose: bool) -> None:
     """`ansible.cfg` of a new repository sets the callback of the installed collection."""
     playbook = ansible_process.waiting_playbook(tmp_path)
@@ -229,7 +225,18 @@ def test_a_lab_passes_the_check(node: ControlNode, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("options", [(), ("--lab",)])
+def test_readme_of_lab_has_same_commands_for_installation(node: ControlNode, tmp_path: Path) -> None:
+    program, texts = node.python.with_name("aqueduct"), []
+    for name, options in (("estate", ()), ("lab", ("--lab",))):
+        own = tmp_path / name
+        run = node.run(program, "init", own, f"--from={node.wheel.parent}", *options, folder=tmp_path)
+        assert run.returncode == 0, run.stderr
+        files = [(own / file).read_text() for file in ("requirements.txt", "requirements.yml", "ansible.cfg")]
+        texts.append([commands((own / "README.md").read_text())[:3], *files])
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("options", [(), pytest.param(("--lab",), marks=pytest.mark.long)])
 def test_the_readme_s_commands_install_files_and_check(
     node: ControlNode, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
@@ -258,7 +265,7 @@ def test_the_readme_s_commands_install_files_and_check(
     assert (own / "collections/ansible_collections/aqueduct/estate/playbooks/site.yml").is_file()
 
 
-@pytest.mark.parametrize("playbook", ["site", "restore", "doctor"])
+@pytest.mark.parametrize("playbook", ["site", "restore", pytest.param("doctor", marks=pytest.mark.long)])
 def test_a_collection_of_another_release_is_refused(node: ControlNode, playbook: str) -> None:
     module = node.collection / "aqueduct/common/durations.py"
     before = module.read_text()

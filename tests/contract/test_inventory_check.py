@@ -12,8 +12,10 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import VaultLib, VaultSecret
@@ -313,52 +315,73 @@ def test_check_accepts_encrypted_values(playbook: Playbook, tmp_path: Path) -> N
     assert "canary" not in done.stdout + done.stderr
 
 
-SHOWN_BEFORE = {
-    "inline": {"backup_store_url": inline("s4://canary-bucket/canary-prefix")},
-    "template": {
+# Variables whose values contain a word that findings showed before.
+SHOWN_BEFORE: dict[str, Callable[[str], dict[str, str]]] = {
+    "inline": lambda word: {"backup_store_url": inline(f"s4://{word}-bucket/{word}-prefix")},
+    "template": lambda word: {
         "backup_store_url": "'s4://{{ vault_bucket }}/prefix'",
-        "vault_bucket": inline("canary-bucket"),
+        "vault_bucket": inline(f"{word}-bucket"),
     },
-    "choice": {"certificates_source": inline("canary")},
-    "type": {"backup_every_seconds": inline("a canary of more than forty characters, all hidden")},
-    "pattern": {"backup_topics_pattern": inline("canary(")},
-    "part of a list": {
+    "choice": lambda word: {"certificates_source": inline(word)},
+    "type": lambda word: {
+        "backup_every_seconds": inline(f"a {word} of more than forty characters, all hidden")
+    },
+    "pattern": lambda word: {"backup_topics_pattern": inline(f"{word}(")},
+    "part of a list": lambda word: {
         "kafka_topics": "[{name: '{{ vault_name }}', partitions: 1}]",
-        "vault_name": inline("canary?"),
+        "vault_name": inline(f"{word}?"),
     },
-    "in a mapping of a list": {"kafka_topics": f"\n  - partitions: 1\n    name: {inline('canary?', 6)}"},
-    "in a list of a link": {
-        "diode_downstream_links": "\n  - source: one\n    number: 1\n    topics:\n"
-        f"      - {inline('canary(', 10)}"
+    "in a mapping of a list": lambda word: {
+        "kafka_topics": f"\n  - partitions: 1\n    name: {inline(f'{word}?', 6)}"
     },
-    "setting of a link": {
-        "diode_downstream_links": "\n  - source: one\n    number: 1\n    topics: [flights]\n"
-        f"    upstream_settings:\n      parity: {inline('canary of links', 10)}"
+    "in a list of a link": lambda word: {
+        "diode_downstream_links": "\n  - source: case0\n    number: 1\n    topics:\n"
+        f"      - {inline(f'{word}(', 10)}"
     },
-    "setting of a flow": {
-        "mirror_maker_flows": "\n  - source: one\n    topics: [flights]\n    settings:\n"
-        f"      tasks.max: {inline('canary of flows', 10)}\n    unknown_key: 1"
+    "setting of a link": lambda word: {
+        "diode_downstream_links": "\n  - source: case0\n    number: 1\n    topics: [flights]\n"
+        f"    upstream_settings:\n      parity: {inline(f'{word} of links', 10)}"
     },
-    "several lines": {"backup_store_url": inline("s4://canary-bucket\nsecond canary line")},
-    "upper case": {"backup_store_url": inline("S3://CANARY-bucket/canary")},
-    "part of a URL": {
-        "backup_store_url": inline("s3://canary-bucket/one"),
+    "setting of a flow": lambda word: {
+        "mirror_maker_flows": "\n  - source: case0\n    topics: [flights]\n    settings:\n"
+        f"      tasks.max: {inline(f'{word} of flows', 10)}\n    unknown_key: 1"
+    },
+    "several lines": lambda word: {"backup_store_url": inline(f"s4://{word}-bucket\nsecond {word} line")},
+    "upper case": lambda word: {"backup_store_url": inline(f"S3://{word.upper()}-bucket/{word}")},
+    "part of a URL": lambda word: {
+        "backup_store_url": inline(f"s3://{word}-bucket/one"),
         "backup_object_store": "one-store-1",
     },
 }
 
 
-@pytest.mark.parametrize("case", SHOWN_BEFORE)
-def test_findings_show_no_decrypted_value(case: str, playbook: Playbook, tmp_path: Path) -> None:
-    folder = vaulted(tmp_path, **SHOWN_BEFORE[case])
-    hosts = (folder / "hosts.yml").read_text()
-    store = "    object_store: {hosts: {one-store-1: }}\n"
-    hosts = hosts.replace("{kafka_node_id: 1}", "{kafka_node_id: 1}, one-store-1: ")
-    (folder / "hosts.yml").write_text(hosts + store)
-    done = checked(playbook, folder)
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> "subprocess.CompletedProcess[str]":
+    """Check an inventory with a site for each case. The words differ: a known secret is hidden anywhere."""
+    folder = vaulted(tmp_path_factory.mktemp("shown"), kafka_topics="[]")
+    numbers = range(len(SHOWN_BEFORE))
+    brokers = {number: f"case{number}-kafka-1" for number in numbers}
+    groups: dict[str, Any] = {f"site_case{number}": {"hosts": {brokers[number]: None}} for number in numbers}
+    groups["site_one"] = {"hosts": {"one-store-1": None}}
+    groups["kafka"] = {"hosts": {broker: {"kafka_node_id": 1} for broker in brokers.values()}}
+    groups["backup"] = {"hosts": dict.fromkeys(brokers.values())}
+    groups["object_store"] = {"hosts": {"one-store-1": None}}
+    (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+    for number, variables in enumerate(SHOWN_BEFORE.values()):
+        text = "".join(f"{name}: {value}\n" for name, value in variables(f"canary{number:02}").items())
+        (folder / f"group_vars/site_case{number}.yml").write_text(text)
+    done = checked(partial(ansible_process.play, "playbooks/check.yml"), folder)
     assert done.returncode == 2, done.stdout
-    assert re.search(r"The inventory has \d+ errors?, and no host was contacted", done.stdout), done.stdout
-    assert "canary" not in done.stdout + done.stderr
+    assert re.search(r"The inventory has \d+ errors, and no host was contacted", done.stdout), done.stdout
+    return done
+
+
+@pytest.mark.parametrize("case", SHOWN_BEFORE)
+def test_findings_show_no_decrypted_value(case: str, shown: "subprocess.CompletedProcess[str]") -> None:
+    number = [*SHOWN_BEFORE].index(case)
+    own = rf"site_case{number}\.yml:\d+: .*: \[|: \[bucket-right-missing\] backup-case{number} "
+    assert re.search(own, shown.stdout), shown.stdout
+    assert f"canary{number:02}" not in shown.stdout + shown.stderr
 
 
 def test_findings_show_no_value_of_an_encrypted_file(playbook: Playbook, tmp_path: Path) -> None:

@@ -2,13 +2,19 @@
 
 import json
 import re
-import sys
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.task import Task
+from ansible.plugins.loader import action_loader
+from ansible.template import Templar
+from ansible.vars.hostvars import HostVars
+from ansible.vars.manager import VariableManager
 from kit import ansible_process
 
 from aqueduct.estate.check.secrets import WITH_CERTIFICATE
@@ -21,37 +27,35 @@ INVENTORIES = [*ROOT.glob("inventories/*"), *SCENARIOS]
 SERVICES = {
     path.parent.parent.name for path in ROOT.glob("roles/*/vars/main.yml") if "_needs:" in path.read_text()
 }
-PLAY = """
-- hosts: all
-  gather_facts: false
-  tasks:
-    - aqueduct.estate.host_needs:
-        roles: {root}/roles
-      register: needed
-    - ansible.builtin.copy:
-        content: "{{{{ dict(ansible_play_hosts | zip(needs | zip(memberships))) | to_json }}}}"
-        dest: "{folder}/needs.json"
-        mode: "0600"
-      vars:
-        needs: "{{{{ ansible_play_hosts | map('extract', hostvars, ['needed', 'needs']) }}}}"
-        memberships: "{{{{ ansible_play_hosts | map('extract', hostvars, 'group_names') }}}}"
-        ansible_python_interpreter: {python}
-      delegate_to: localhost
-      run_once: true
-"""
 
 
 @cache
 def needs(inventory: Path) -> dict[str, Any]:
-    """Ask for all hosts of an inventory; none is touched."""
+    """Ask for all hosts of an inventory; none is touched.
+
+    The action runs in this process: in a playbook, a process for each host reads the files of all roles.
+    """
+    loader = DataLoader()
+    manager = InventoryManager(loader, [str(inventory)])
+    variables = VariableManager(loader, manager)
+    HostVars(manager, variables, loader)  # which `variables` then has
+    task = Task.load({"name": "Needs", "aqueduct.estate.host_needs": {"roles": str(ROOT / "roles")}})
+    found = {}
     with TemporaryDirectory() as folder:
-        playbook = Path(folder, "needs.yml")
-        playbook.write_text(PLAY.format(root=ROOT, folder=folder, python=sys.executable))
-        extra = f"--extra-vars=certificates_directory={folder}"
-        done = ansible_process.play(f"--inventory={inventory}", playbook, extra)
-        assert done.returncode == 0, done.stdout[-3000:]
-        written = json.loads(Path(folder, "needs.json").read_text())
-        return {host: {"needs": needs, "groups": groups} for host, (needs, groups) in written.items()}
+        for host in manager.get_hosts("all"):
+            own = variables.get_vars(host=host) | {"certificates_directory": folder}
+            action = action_loader.get(
+                "aqueduct.estate.host_needs",
+                task=task,
+                connection=None,
+                play_context=None,
+                loader=loader,
+                templar=Templar(loader, own),
+                shared_loader_obj=None,
+            )
+            told = action.run(task_vars=own)["needs"]
+            found[host.name] = {"needs": json.loads(json.dumps(told)), "groups": own["group_names"]}
+    return found
 
 
 @pytest.mark.parametrize("inventory", INVENTORIES[:2], ids=lambda path: str(path.relative_to(ROOT)))
@@ -137,24 +141,21 @@ DRIVER = """
   gather_facts: false
   vars_files: [{root}/roles/spark/defaults/main.yml, {root}/roles/spark/vars/main.yml]
   tasks:
-    - ansible.builtin.copy:
-        content: "{{{{ {{'local': _spark_is_local, 'settings': _spark_settings}} | to_json }}}}"
-        dest: "{folder}/{{{{ inventory_hostname }}}}.json"
-        mode: "0600"
-      delegate_to: localhost
+    - write_text:
+        text: "{{{{ {{'local': _spark_is_local, 'settings': _spark_settings}} | to_json }}}}"
+        path: "{folder}/{{{{ inventory_hostname }}}}.json"
       vars:
         spark_settings: {{spark.cores.max: "2"}}
         spark_master: "{{{{ 'local[*]' if inventory_hostname == 'local-1' else 'spark://spark-1:7077' }}}}"
         role_path: {root}/roles/spark
         _spark_config: {folder}
         certificates_directory: {folder}
-        ansible_python_interpreter: {python}
 """
 
 
 def test_spark_driver_has_no_ui_or_tls_settings(applications: Path, tmp_path: Path) -> None:
     book = tmp_path / "driver.yml"
-    book.write_text(DRIVER.format(root=ROOT, folder=tmp_path, python=sys.executable))
+    book.write_text(DRIVER.format(root=ROOT, folder=tmp_path))
     played = ansible_process.play(f"--inventory={applications}", book)
     assert played.returncode == 0, played.stdout[-3000:]
     rendered = {
@@ -251,11 +252,9 @@ RENDER = """
 - hosts: hive_server
   gather_facts: false
   tasks:
-    - ansible.builtin.copy:
-        content: "{{{{ {{'units': units, 'client': client}} | to_json }}}}"
-        dest: "{folder}/{{{{ inventory_hostname }}}}.json"
-        mode: "0600"
-      delegate_to: localhost
+    - write_text:
+        text: "{{{{ {{'units': units, 'client': client}} | to_json }}}}"
+        path: "{folder}/{{{{ inventory_hostname }}}}.json"
       vars:
         units: "{{{{ dict(_hive_server_units | map(attribute='name') | zip(rendered)) }}}}"
         client: "{{{{ _hive_server_client }}}}"
@@ -269,7 +268,6 @@ RENDER = """
         root: {root}/roles/hive_server
         template: /templates/hive_server.service.j2
         role_path: "{{{{ root }}}}"
-        ansible_python_interpreter: {python}
 """
 
 
@@ -277,7 +275,7 @@ def test_who_runs_programs_of_sql_owns_no_key(tmp_path: Path) -> None:
     """A client of SQL runs programs as hive_server, also outside of the sandbox that hides the key."""
     inventory = ROOT / "molecule/land/inventory"
     book = tmp_path / "render.yml"
-    book.write_text(RENDER.format(root=ROOT, folder=tmp_path, python=sys.executable))
+    book.write_text(RENDER.format(root=ROOT, folder=tmp_path))
     files = ("roles/hive_server/vars/main.yml", "roles/hive_server/defaults/main.yml")
     extra = (f"--extra-vars=@{ROOT / file}" for file in files)
     own = f"--extra-vars=certificates_directory={tmp_path}"

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -32,6 +32,12 @@ PLAY = [
         ],
     }
 ]
+
+
+class State(NamedTuple):
+    used: list[str]
+    trusted: dict[str, set[str]]
+    files: dict[Path, bytes]
 
 
 class Estate:
@@ -66,6 +72,10 @@ class Estate:
     def trusted(self, host: str) -> set[str]:
         return {*self.certificates(host).trusted}
 
+    def state(self) -> State:
+        files = {path: path.read_bytes() for path in self.folder.glob("*/quorum/*")}
+        return State(self.used(), {host: self.trusted(host) for host in HOSTS}, files)
+
     def run(self, *options: str) -> str:
         """Run the tasks; return what Ansible prints."""
         home = f"{self.folder}/{{{{ _zookeeper_server | default(inventory_hostname) }}}}"
@@ -93,15 +103,30 @@ def estate(tmp_path: Path) -> Estate:
     return Estate(tmp_path)
 
 
-def test_servers_trust_each_others_certificates_and_no_authority(estate: Estate) -> None:
-    estate.run()
-    used = estate.used()
-    assert len({*used}) == len(HOSTS)
-    for host in HOSTS:
-        assert estate.trusted(host) == {*used}
-    files = {path: path.read_bytes() for path in estate.folder.glob("*/quorum/*")}
-    estate.run()
-    assert {path: path.read_bytes() for path in estate.folder.glob("*/quorum/*")} == files
+class Deployment(NamedTuple):
+    """An estate after two runs, and what its hosts had after each of them."""
+
+    estate: Estate
+    first: State
+    second: State
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    estate = Estate(tmp_path_factory.mktemp("deployed"))
+    states = []
+    for _ in range(2):
+        estate.run()
+        states.append(estate.state())
+    return Deployment(estate, *states)
+
+
+def test_servers_trust_each_others_certificates_and_no_authority(deployment: Deployment) -> None:
+    used = {*deployment.first.used}
+    assert len(used) == len(HOSTS)
+    assert deployment.first.trusted == dict.fromkeys(HOSTS, used)
+    assert deployment.first.files
+    assert deployment.second.files == deployment.first.files
 
 
 @pytest.mark.long
@@ -117,9 +142,9 @@ def test_a_renewal_ends_with_the_new_certificates_alone(estate: Estate) -> None:
         assert estate.trusted(host) == {*used}
 
 
-def test_key_waits_until_servers_outside_run_trust_it(estate: Estate) -> None:
+def test_key_waits_until_servers_outside_run_trust_it(deployment: Deployment) -> None:
     """Servers outside of --limit keep trusting the former certificate, which stays in use."""
-    estate.run()
+    estate = deployment.estate
     former = estate.used()
     estate.renew("old-1")
     said = estate.run("--limit=old-1")

@@ -45,11 +45,7 @@ def role_looks(tmp_path: Path, *arguments: str) -> tuple[int, list[dict[str, Any
     runner.write_text(SYSTEMD_RUN.format(python=sys.executable))
     runner.chmod(0o755)
     (tmp_path / "look.json").unlink(missing_ok=True)
-    shown = {
-        "dest": str(tmp_path / "look.json"),
-        "content": "{{ __kafka_broker_ids_inspection.stdout }}",
-        "mode": "0600",
-    }
+    shown = {"text": "{{ __kafka_broker_ids_inspection.stdout }}", "path": str(tmp_path / "look.json")}
     play = {
         "hosts": "kafka-2",
         "gather_facts": False,
@@ -60,7 +56,7 @@ def role_looks(tmp_path: Path, *arguments: str) -> tuple[int, list[dict[str, Any
             "ansible_python_interpreter": sys.executable,
             "_kafka_log_directories": [f"{tmp_path}/one", f"{tmp_path}/two"],
         },
-        "tasks": [*tasks, {"ansible.builtin.copy": shown}],
+        "tasks": [*tasks, {"write_text": shown}],
     }
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
     run = ansible_process.play("-i", "kafka-2,", tmp_path / "play.yml", *arguments)

@@ -118,11 +118,7 @@ def test_a_run_notes_what_it_is_to_start(
     looks = tasks[names.index("Find the running units")]
     looks["ansible.builtin.include_tasks"] = str(role / looks["ansible.builtin.include_tasks"])
     kept = [chooses, *tasks[: names.index("Save the list of units to start") + 1]]
-    shown = {
-        "content": "{{ _backup_readers | to_json }}\n",
-        "dest": str(tmp_path / "stopped.json"),
-        "mode": "0600",
-    }
+    shown = {"text": "{{ _backup_readers | to_json }}\n", "path": str(tmp_path / "stopped.json")}
     (tmp_path / "systemctl").write_text(SYSTEMCTL)
     (tmp_path / "systemctl").chmod(0o755)
     (tmp_path / "restore_check-pro1.json").write_text(
@@ -148,7 +144,7 @@ def test_a_run_notes_what_it_is_to_start(
         "tasks": [
             {"ansible.builtin.set_fact": {"_backup_readers": [], "_backup_to_start": []}},
             *kept,
-            {"ansible.builtin.copy": shown},
+            {"write_text": shown},
         ],
     }
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
@@ -187,13 +183,7 @@ def test_unreadable_note_fails_before_units_stop(tmp_path: Path, note: str) -> N
             {
                 "block": [
                     *stops[: names.index("Find the running units")],
-                    {
-                        "ansible.builtin.copy": {
-                            "dest": str(stopped),
-                            "content": "",
-                            "mode": "0600",
-                        }
-                    },
+                    {"write_text": {"text": "", "path": str(stopped)}},
                 ],
                 "always": [removes],
             }
@@ -231,13 +221,7 @@ def test_mirror_whose_check_did_not_run_is_ill(tmp_path: Path, answer: Task, is_
         },
         "tasks": [
             recorded,
-            {
-                "ansible.builtin.copy": {
-                    "dest": str(tmp_path / "ill.json"),
-                    "content": "{{ _backup_ill | to_json }}",
-                    "mode": "0600",
-                }
-            },
+            {"write_text": {"text": "{{ _backup_ill | to_json }}", "path": str(tmp_path / "ill.json")}},
         ],
     }
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
@@ -264,13 +248,11 @@ def test_a_restore_has_a_user_of_its_own(tmp_path: Path, store: str, user: str) 
                 {"ansible.builtin.include_vars": {"file": f"{ROOT}/roles/spark/vars/main.yml"}},
                 {"ansible.builtin.include_vars": {"file": f"{ROOT}/roles/backup/vars/main.yml"}},
                 {
-                    "ansible.builtin.copy": {
-                        "dest": str(tmp_path / "found.json"),
-                        "mode": "0600",
-                        "content": "{{ {'unit': _backup_restore_unit, 'argv': _backup_restore_argv, "
+                    "write_text": {
+                        "path": str(tmp_path / "found.json"),
+                        "text": "{{ {'unit': _backup_restore_unit, 'argv': _backup_restore_argv, "
                         "'keys': _backup_restore_keys} | to_json }}",
                     },
-                    "delegate_to": "localhost",
                     "vars": {"_backup_restore_options": []},
                 },
             ],
@@ -281,7 +263,6 @@ def test_a_restore_has_a_user_of_its_own(tmp_path: Path, store: str, user: str) 
         yaml.safe_load((ROOT / f"roles/{role}/defaults/main.yml").read_text()) for role in ("spark", "backup")
     ]
     given = {**defaults[0], **defaults[1], "backup_store_url": store}
-    given["ansible_python_interpreter"] = sys.executable
     done = ansible_process.play(
         "-i", ROOT / "inventories/lab", tmp_path / "play.yml", "--extra-vars", json.dumps(given)
     )
@@ -311,7 +292,7 @@ def test_backup_resumes_if_only_unknown_origins_were_skipped(
     recorded = tasks[names.index("Record what the restore skipped")]
     block = tasks[names.index("Resume the backup, and list what the restore skipped")]
     block["block"][0] = {
-        "ansible.builtin.copy": {"dest": str(tmp_path / "resumed"), "content": "", "mode": "0600"},
+        "write_text": {"text": "", "path": str(tmp_path / "resumed")},
         "when": block["block"][0]["when"],
     }
     report = {"left_out": [{"id": identifier} for identifier in identifiers]}

@@ -1,10 +1,14 @@
 """A playbook for one task fails if the run selects no host for it. Ansible alone would succeed."""
 
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 import yaml
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
 from kit import ansible_process
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +35,8 @@ MUST_SELECT = {
     "switch_mirror": WITHOUT_SERVICE,
     "upgrade_features": WITHOUT_BROKER,
 }
+# They differ in the groups of their selection, or in what precedes it; the others are like one of them.
+DIFFERENT = {"backup", "connectors", "lab_up", "migrate_to_kraft", "reconcile", "restore_zookeeper"}
 # Playbooks for all hosts: each host that can be selected is one of theirs.
 FOR_ALL_HOSTS = {"authority", "check", "hosts", "site", "status"}
 # Deployments of services, which an estate or the selected hosts need not have.
@@ -65,7 +71,23 @@ def test_each_playbook_is_in_one_list() -> None:
     assert sorted(listed) == sorted(path.stem for path in ROOT.glob("playbooks/*.yml"))
 
 
-@pytest.mark.parametrize("playbook", MUST_SELECT)
+def test_playbooks_check_selection_before_other_plays() -> None:
+    groups = InventoryManager(DataLoader(), [str(EXAMPLE)]).get_groups_dict()
+    for playbook, host in MUST_SELECT.items():
+        plays = yaml.safe_load((ROOT / f"playbooks/{playbook}.yml").read_text())
+        imported = [play.get("ansible.builtin.import_playbook") for play in plays]
+        before = imported[: imported.index("selected_hosts.yml")]
+        assert set(before) <= {"check.yml"} or playbook == "reconcile", playbook
+        needed = plays[len(before)]["vars"]["_groups"].split(":")
+        assert not [group for group in needed if host in groups.get(group, ())], playbook
+
+
+def with_long(playbooks: Iterable[str], run: Collection[str]) -> list[Any]:
+    """Return the playbooks as parameters, of which only those in `run` run without --all."""
+    return [each if each in run else pytest.param(each, marks=pytest.mark.long) for each in playbooks]
+
+
+@pytest.mark.parametrize("playbook", with_long(MUST_SELECT, DIFFERENT))
 def test_playbook_fails_if_it_selects_no_host(playbook: str) -> None:
     printed = refusal(run(playbook, f"--limit={MUST_SELECT[playbook]}"))
     assert "[no-host-selected]" in printed
@@ -74,7 +96,16 @@ def test_playbook_fails_if_it_selects_no_host(playbook: str) -> None:
     assert ("in the inventory" in printed) is not has_group
 
 
-@pytest.mark.parametrize("playbook", ["doctor", "lab_down", *sorted(FOR_ALL_HOSTS)])
+def test_playbooks_for_all_hosts_begin_with_check() -> None:
+    for playbook in FOR_ALL_HOSTS - {"authority", "check"}:
+        first, *_ = yaml.safe_load((ROOT / f"playbooks/{playbook}.yml").read_text())
+        assert first["ansible.builtin.import_playbook"] == "check.yml", playbook
+
+
+@pytest.mark.parametrize(
+    "playbook",
+    with_long(["doctor", "lab_down", *sorted(FOR_ALL_HOSTS)], ["authority", "check", "doctor", "lab_down"]),
+)
 def test_playbook_fails_if_inventory_has_no_host(playbook: str, tmp_path: Path) -> None:
     (tmp_path / "hosts.yml").write_text("all: {}\n")
     assert "[no-host-selected]" in refusal(run(playbook, inventory=tmp_path / "hosts.yml"))

@@ -141,12 +141,8 @@ class Applied:
         tasks = [task for task in backup if "aqueduct.estate.service_units" not in task]
         [restores] = [task for task in flattened(restore, {}) if "aqueduct.estate.transient_unit" in task]
         variables = restores["vars"] | {"_asked": restores["aqueduct.estate.transient_unit"]}
-        shown = {
-            "content": "{{ _asked | to_json }}",
-            "dest": str(self.folder / "restore.json"),
-            "mode": "0600",
-        }
-        tasks.append({"name": "Show", "ansible.builtin.copy": shown, "vars": variables})
+        shown = {"text": "{{ _asked | to_json }}", "path": str(self.folder / "restore.json")}
+        tasks.append({"name": "Show", "write_text": shown, "vars": variables})
         text = yaml.safe_dump(tasks, sort_keys=False).replace("/etc/systemd/system", str(self._systemd))
         text = text.replace("owner: kafka\n", "owner: root\n")  # this machine has no such user
         (role / "tasks/main.yml").write_text(text)
@@ -211,10 +207,7 @@ def test_timer_signs_and_restore_trusts_only_declared_keys(timer: Timer, tmp_pat
     folder = Path(CREDENTIALS, f"{timer.restore_unit}.service")
     assert (restore.trusted_key, restore.unsigned_before) == ([folder / "trusted.pem"], 7)
 
-
-@pytest.mark.parametrize("timer", TIMERS, ids=lambda timer: timer.role)
-def test_missing_key_disables_signing_and_removes_former_key(timer: Timer, tmp_path: Path) -> None:
-    assert Applied(tmp_path, timer, {"signing_key": OURS}).credentials
+    # Without a key, the same hosts sign nothing, and the former key is removed.
     applied = Applied(tmp_path, timer, {})
     assert applied.credentials == {}
     assert not [*applied.config.glob("*.pem")]

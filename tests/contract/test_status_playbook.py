@@ -14,15 +14,16 @@ from typing import Any
 import pytest
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
+from kit import ansible_process
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "inventories/lab"
 SYSTEMD_RUN = f"""#!{sys.executable}
 import json, sys
-from aqueduct.cli import build_parser
 argv = sys.argv[sys.argv.index("--") + 2:]
 assert "--property=RuntimeMaxSec=120" in sys.argv
 if not any(word.startswith("--config=") for word in argv):  # test_units.py tests what the files hold
+    from aqueduct.cli import build_parser
     build_parser(argv[:1]).parse_args(argv)
 answers = {{
     "health": {{"controllers": {{"leader": 1, "behind": {{"1": 0}}}}, "brokers": [1], "partitions": 4,
@@ -82,22 +83,11 @@ def status(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     reports = folder / "reports"
     # All hosts are this one, which may be busy.
     options_of_status = {"status_reports_directory": str(reports), "status_seconds": 120}
-    done = subprocess.run(
-        [
-            *("ansible-playbook", "--inventory", LAB, "--inventory", folder / "here.yml"),
-            *(ROOT / "playbooks/status.yml", "--extra-vars", json.dumps(options_of_status)),
-            *options,
-        ],
-        env={
-            **os.environ,
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-            "PATH": f"{folder}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-        },
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+    done = ansible_process.play(
+        *("--inventory", LAB, "--inventory", folder / "here.yml"),
+        *(ROOT / "playbooks/status.yml", "--extra-vars", json.dumps(options_of_status)),
+        *options,
+        PATH=f"{folder}:{os.environ['PATH']}",
     )
     assert (reports / "status.json").exists(), done.stdout[-3000:]
     document = json.loads((reports / "status.json").read_text())

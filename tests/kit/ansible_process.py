@@ -18,7 +18,12 @@ from pkgutil import iter_modules
 from subprocess import CompletedProcess
 
 ROOT = Path(__file__).resolve().parents[2]
-PLAIN = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", "PYTHONPATH": str(ROOT)}
+PLAIN = {
+    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+    "ANSIBLE_NOCOLOR": "1",
+    "PYTHONPATH": str(ROOT),
+    "ANSIBLE_ACTION_PLUGINS": str(Path(__file__).parent / "action_plugins"),  # actions of tests alone
+}
 
 WAITING = """
 - hosts: localhost
@@ -47,11 +52,11 @@ def waiting_playbook(folder: Path) -> Path:
 def play(*arguments: str | Path, **environment: str) -> CompletedProcess[str]:
     """Run `ansible-playbook` with these arguments, in the root of the repository and without colours.
 
-    Ansible reads its settings when it is imported, so a run with its own environment needs a new process.
+    Ansible reads its settings when it is imported, so a run with settings of its own needs a new process.
     """
     argv = [str(Path(sys.executable).parent / "ansible-playbook"), *map(str, arguments)]
     given = {**os.environ, **PLAIN, **environment}
-    if environment:
+    if any(name.startswith("ANSIBLE_") for name in environment):
         return subprocess.run(argv, cwd=ROOT, env=given, capture_output=True, text=True, check=False)
     with tempfile.TemporaryDirectory(prefix="play") as folder:
         out, err = (Path(folder, name) for name in ("out", "err"))
@@ -113,11 +118,17 @@ def _serve() -> None:
 
 def _import_plugins() -> None:
     """Import the modules that each run imports: Ansible's plugins, and modules that our plugins need."""
+    from ansible.plugins import loader as plugin_loader
+
     kinds = ("action", "callback", "connection", "filter", "inventory", "strategy", "test", "vars")
     for kind in kinds:
         package = import_module(f"ansible.plugins.{kind}")
         for found in iter_modules(package.__path__, f"{package.__name__}."):
             import_module(found.name)
+    # The settings of a plugin are in its documentation, which each run would parse. Of plugins of variables,
+    # Ansible keeps the classes that it loads here in the place of their objects.
+    for kind in ("become", "cache", "callback", "connection", "inventory", "shell", "strategy"):
+        list(getattr(plugin_loader, f"{kind}_loader").all(class_only=True))
     sys.path.append(str(ROOT / "collections"))
     for path in (path for kind in kinds for path in ROOT.glob(f"plugins/{kind}/*.py")):
         spec = spec_from_file_location(f"ours_{path.stem}", path)

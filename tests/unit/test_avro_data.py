@@ -213,7 +213,7 @@ FLIGHT_ROW = st.fixed_dictionaries({
 TAKEN = ("id", "kind", "name", "many", "texts", "on")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.one_of(FLIGHT_ROW, st.binary(max_size=30)), min_size=1, max_size=10), st.randoms())
 def test_a_record_is_read_whatever_stands_beside_it(records: list[Any], chance: Any) -> None:
     """Bytes of anything, cut records, and ones with more behind them are there only as what they are."""
@@ -381,7 +381,7 @@ NESTED_COLUMNS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples, deadline=None)
 @given(st.one_of(NESTED_ROW, st.binary(max_size=30)), st.data())
 def test_record_is_read_alone_as_among_many(row: Any, chance: st.DataObject) -> None:
     """Few records are read by Python, many by numpy: rows, reasons and what lies behind must be the same."""

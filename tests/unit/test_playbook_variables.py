@@ -20,9 +20,13 @@ DECLARATION = Declaration(
     ("given", "identifier"),
     [
         ({"site": "old", "sites": "old"}, "playbook-variable-unknown"),
+        ({"site": "old", "dryrun": "true"}, "playbook-variable-unknown"),
+        ({"site": "old", "kafka_dry_run": "true"}, "playbook-variable-unknown"),
         ({}, "playbook-variable-missing"),
         ({"site": "old", "dry_run": "ture"}, "playbook-variable-invalid"),
         ({"site": "old", "dry_run": ""}, "playbook-variable-invalid"),
+        ({"site": "old", "dry_run": "1.5"}, "playbook-variable-invalid"),
+        ({"site": "old", "dry_run": "maybe"}, "playbook-variable-invalid"),
         ({"site": "old", "to": "kraf"}, "playbook-variable-invalid"),
         ({"site": "old", "confirm": "yes"}, "playbook-variable-invalid"),
     ],

@@ -3,10 +3,10 @@
 import base64
 import getpass
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa, x25519
@@ -187,24 +187,63 @@ UNUSABLE: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+USABLE = "usable"
+
+
+class Repairs(NamedTuple):
+    """The keys of a host by case, of which all but one have an unusable file."""
+
+    authority: Authority
+    found: dict[str, Any]  # in the first run after that
+    last: dict[str, Any]  # after their new certificates came
+
+
+@pytest.fixture(scope="module")
+def repairs(tmp_path_factory: pytest.TempPathFactory) -> Repairs:
+    """Have the files of all cases replaced by the same runs: a host has several services."""
+    folder = tmp_path_factory.mktemp("unusable")
+    (folder / "ca").mkdir()
+    authority = certificates.have_authority(folder / "ca", NOW)[0]
+    folders = {case: folder / str(number) for number, case in enumerate([*UNUSABLE, USABLE])}
+
+    def run_all(issued: Mapping[str, str]) -> dict[str, Any]:
+        """Call the module for all keys. `issued`: new certificates."""
+        entry = {"principal": "mirror-lake", "owner": getpass.getuser(), "ca": authority.trusted}
+        entry["properties"] = "a=b\n"
+        keys = [
+            {**entry, "folder": str(path)} | ({"certificate": issued[case]} if case in issued else {})
+            for case, path in folders.items()
+        ]
+        answer = plugin_modules.run("host_keys", {"keys": keys})
+        assert not answer.get("failed"), answer
+        return dict(zip(folders, answer["keys"], strict=True))
+
+    def signed(keys: Mapping[str, Any]) -> dict[str, str]:
+        return {case: sign(key["public_key"], authority) for case, key in keys.items()}
+
+    run_all(signed(run_all({})))
+    for case, unusable in UNUSABLE.items():
+        pem = folders[case] / "mirror-lake.pem"
+        pem.write_bytes(unusable(pem.read_bytes()))
+    found = run_all({})
+    run_all(signed({case: found[case] for case in UNUSABLE}))
+    return Repairs(authority, found, run_all({}))
+
+
 @pytest.mark.parametrize("case", UNUSABLE)
-def test_unusable_file_of_a_service_is_replaced(case: str, tmp_path: Path, authority: Authority) -> None:
-    folders = [tmp_path / "tls", tmp_path / "other"]
-    for folder in folders:
-        made = run(folder, authority)["key"]["public_key"]
-        run(folder, authority, certificate=sign(made, authority))
-    pem = folders[0] / "mirror-lake.pem"
-    pem.write_bytes(UNUSABLE[case](pem.read_bytes()))
-    entry = {"principal": "mirror-lake", "owner": getpass.getuser(), "ca": authority.trusted}
-    entry["properties"] = "a=b\n"
-    keys = [{**entry, "folder": str(folder)} for folder in folders]
-    bad, good = plugin_modules.run("host_keys", {"keys": keys})["keys"]
-    assert certificates.fault(good["certificate"], good["public_key"], WANTED, authority, NOW) == ""
+def test_unusable_file_of_a_service_is_replaced(case: str, repairs: Repairs) -> None:
+    bad, last = repairs.found[case], repairs.last[case]
     assert bad["certificate"] == ""
-    run(folders[0], authority, certificate=sign(bad["public_key"], authority))
-    last = run(folders[0], authority)["key"]
-    assert certificates.fault(last["certificate"], bad["public_key"], WANTED, authority, NOW) == ""
-    assert not run(folders[0], authority)["changed"]
+    fault = certificates.fault(last["certificate"], bad["public_key"], WANTED, repairs.authority, NOW)
+    assert fault == ""
+    assert last["changed"] == []
+
+
+def test_unusable_files_leave_other_key_unchanged(repairs: Repairs) -> None:
+    for key in (repairs.found[USABLE], repairs.last[USABLE]):
+        fault = certificates.fault(key["certificate"], key["public_key"], WANTED, repairs.authority, NOW)
+        assert fault == ""
+        assert key["changed"] == []
 
 
 def test_unusable_pending_key_is_replaced(tmp_path: Path, authority: Authority) -> None:

@@ -358,7 +358,11 @@ def ask(tmp_path: Path, authority: Authority, capsys: pytest.CaptureFixture[str]
     with ExitStack() as exporters:
 
         def asked(
-            pages: Mapping[str, Pages], *options: str, principal: str = "", **document: Any
+            pages: Mapping[str, Pages],
+            *options: str,
+            principal: str = "",
+            with_cluster: bool = False,
+            **document: Any,
         ) -> tuple[int, dict[str, Any]]:
             hosts = [
                 ScrapedHost(
@@ -382,15 +386,14 @@ def ask(tmp_path: Path, authority: Authority, capsys: pytest.CaptureFixture[str]
                     )
                 ]
             ]
-            clusters = [  # nothing listens at port 1
-                ScrapedCluster(
-                    site="pro", bootstrap_servers="127.0.0.1:1", brokers=(1,), hosts=("pro-kafka-1",)
-                )
-            ]
+            # Nothing listens at port 1; a client takes 5 seconds to report that.
+            cluster = ScrapedCluster(
+                site="pro", bootstrap_servers="127.0.0.1:1", brokers=(1,), hosts=("pro-kafka-1",)
+            )
             estate = EstateFile(
                 document=report.estate_document(DECLARED, {}, []) | document,
                 hosts=tuple(hosts),
-                clusters=tuple(clusters),
+                clusters=(cluster,) if with_cluster else (),
             )
             file = tmp_path / "estate.json"
             file.write_text(json.dumps(estate.text_fields()))
@@ -433,7 +436,7 @@ def test_estate_is_queried_by_monitoring_principal(ask: Ask, authority: Authorit
     pages = {host: host_pages(host) for host in UNITS}
     pages["lake-kafka-1"] = host_pages("lake-kafka-1", **{"mirror_maker@pro.service": "failed"})
     config = str(authority.client_config("monitoring-lake"))
-    code, document = ask(pages, "--command-config", config, "--patience", "60")
+    code, document = ask(pages, "--command-config", config, "--patience", "60", with_cluster=True)
     assert code == ExitCode.INCOMPLETE
     assert document["hosts"] == {"asked": 3, "answered": 3}
     assert states(document, "host") == {
@@ -473,7 +476,7 @@ def test_an_exporter_that_freezes_ends_with_the_patience(ask: Ask, authority: Au
     pages = {"pro-kafka-1": frozen, "lake-land-1": {"/node": None, "/land": None}}
     config = str(authority.client_config("monitoring-lake"))
     began = time.monotonic()
-    code, document = ask(pages, "--command-config", config, "--patience", "3")
+    code, document = ask(pages, "--command-config", config, "--patience", "3", with_cluster=True)
     assert time.monotonic() - began < 30  # not the hours that an exporter may take
     assert code == ExitCode.INCOMPLETE
     assert states(document, "host") == {
@@ -535,10 +538,11 @@ def test_one_host_with_another_principal_is_unknown(ask: Ask, authority: Authori
 def test_one_site_is_asked_alone(ask: Ask, authority: Authority) -> None:
     pages = {host: host_pages(host) for host in UNITS}
     config = str(authority.client_config("monitoring-lake"))
-    _, document = ask(pages, "--command-config", config, "--patience", "60", "--site", "lake")
+    options = ("--command-config", config, "--patience", "60")
+    _, document = ask(pages, *options, "--site", "lake", with_cluster=True)
     assert document["hosts"] == {"asked": 2, "answered": 2}
     assert {status["site"] for status in document["objects"]} == {"lake", ""}
-    _, document = ask(pages, "--command-config", config, "--patience", "60", unreachable=["pro"])
+    _, document = ask(pages, *options, with_cluster=True, unreachable=["pro"])
     assert document["hosts"] == {"asked": 2, "answered": 2}
     assert states(document, "cluster")["pro"] == "not asked from here"
 

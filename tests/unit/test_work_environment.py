@@ -1,11 +1,15 @@
 """The archive of a cluster's Python workers, packed from what is installed here."""
 
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
+from contextlib import redirect_stdout
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from io import StringIO
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from kit.identifiers import printed, raises
@@ -15,54 +19,69 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.work import environment
 
 
+class Archive(NamedTuple):
+    file: Path
+    said: list[str]  # by the command that wrote it
+    members: list[tarfile.TarInfo]
+    folder: Path  # in which it is unpacked
+
+
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Archive:
+    """Write and unpack the archive once: it contains 400 MB."""
     out = tmp_path_factory.mktemp("environment") / "env.tar.gz"
-    environment.write(out)
-    return out
+    with redirect_stdout(StringIO()) as said:
+        assert cli.main(["environment", "--out", str(out)]) == 0
+    assert [each.name for each in out.parent.iterdir()] == [out.name]
+    folder = tmp_path_factory.mktemp("unpacked")
+    with tarfile.open(out) as opened:
+        opened.extractall(folder, filter="data")
+        return Archive(out, said.getvalue().splitlines(), opened.getmembers(), folder)
 
 
-def test_the_same_packages_make_the_same_bytes(
-    archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    again = tmp_path / "again.tgz"
-    assert cli.main(["environment", "--out", str(again)]) == 0
-    assert again.read_bytes() == archive.read_bytes()
-    assert [each.name for each in tmp_path.iterdir()] == [again.name]
-    said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith(f"{again}: {len(said) - 1} packages, ")
-    assert f"numpy {distribution('numpy').version}" in said
-    assert not any(each.startswith(("pyspark ", "py4j ", "pytest ")) for each in said)
+def test_command_lists_packages_of_tasks(archive: Archive) -> None:
+    assert archive.said[0].startswith(f"{archive.file}: {len(archive.said) - 1} packages, ")
+    assert f"numpy {distribution('numpy').version}" in archive.said
+    assert not any(each.startswith(("pyspark ", "py4j ", "pytest ")) for each in archive.said)
 
 
-def test_archive_contains_task_dependencies_and_no_host_files(archive: Path, tmp_path: Path) -> None:
-    with tarfile.open(archive) as opened:
-        opened.extractall(tmp_path, filter="data")
-        assert {(each.uid, each.mtime, each.isreg()) for each in opened} == {(0, 0, True)}
+def test_the_same_packages_make_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = [
+        package
+        for package in environment.needed()
+        if sum(file.size or 0 for file in package.files or []) < 1_000_000
+    ]
+    monkeypatch.setattr(environment, "needed", lambda: iter(small))
+    one, again = tmp_path / "one.tar.gz", tmp_path / "again.tgz"
+    assert len(environment.write(one)) == len(small) > 10
+    environment.write(again)
+    assert again.read_bytes() == one.read_bytes()
+
+
+def test_archive_contains_task_dependencies_and_no_host_files(archive: Archive) -> None:
+    assert {(each.uid, each.mtime, each.isreg()) for each in archive.members} == {(0, 0, True)}
     program = (
         "import aqueduct.snapshots.backup.run, aqueduct.mirror.reconcile.reader, boto3, sys; "
         "from importlib.metadata import version; print(version('aqueduct-estate'), *sys.path)"
     )
     # Without what this process has: its Python is another installation's, if there is one.
     path = {"PATH": f"{Path(sys.base_prefix) / 'bin'}:/usr/bin:/bin"}
-    command = [str(tmp_path / "bin/python"), "-c", program]
-    done = subprocess.run(command, env=path, capture_output=True, text=True, cwd=tmp_path)
+    command = [str(archive.folder / "bin/python"), "-c", program]
+    done = subprocess.run(command, env=path, capture_output=True, text=True, cwd=archive.folder)
     assert done.stderr == ""
     version, *where = done.stdout.split()
     assert version == distribution("aqueduct-estate").version
-    assert str(tmp_path / "lib") in where
+    assert str(archive.folder / "lib") in where
     assert not any(each.startswith(sys.prefix) for each in where)
 
 
-def test_a_host_with_another_python_says_so(archive: Path, tmp_path: Path) -> None:
-    with tarfile.open(archive) as opened:
-        opened.extract("bin/python", tmp_path, filter="data")
+def test_a_host_with_another_python_says_so(archive: Archive, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     for name, said in (("uname", "vm"), ("dirname", "/"), ("python3", "3.9")):
         (tools / name).write_text(f"#!/bin/sh\necho {said}\n")
         (tools / name).chmod(0o755)
-    command = [str(tmp_path / "bin/python"), "-c", "print('ran')"]
+    command = [str(archive.folder / "bin/python"), "-c", "print('ran')"]
 
     def run() -> "subprocess.CompletedProcess[str]":
         return subprocess.run(command, env={"PATH": str(tools)}, capture_output=True, text=True)
@@ -129,9 +148,9 @@ def test_requirements_as_metadata_writes_them() -> None:
     assert [*environment.requirements(written, set())] == ["kafka-python", "numpy"]
 
 
-def test_the_fingerprint_is_of_modules_wherever_they_are(archive: Path, tmp_path: Path) -> None:
-    with tarfile.open(archive) as opened:
-        opened.extractall(tmp_path, filter="data")
+def test_the_fingerprint_is_of_modules_wherever_they_are(archive: Archive, tmp_path: Path) -> None:
+    for name in ("bin", "lib/aqueduct"):
+        shutil.copytree(archive.folder / name, tmp_path / name)
     program = "from aqueduct.work.environment import fingerprint; print(fingerprint())"
 
     def there() -> str:
