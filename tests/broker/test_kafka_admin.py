@@ -310,8 +310,9 @@ def test_replicas_of_replaced_broker_are_reported_without_waiting(
                 2,
                 {("both", ""), ("", "2")},
             )
+        clients.wait_for("the end of broker 2", lambda: 2 not in clients.metadata(asked).brokers)
         clients.wait_for(
-            "the end of broker 2", lambda: run("kafka_ready", expected=[1]).get("brokers") == [1]
+            "its end at the controller", lambda: run("kafka_ready", expected=[1]).get("brokers") == [1]
         )
         wait = {"no_under_replicated": True, "timeout_seconds": 1}
         assert "under-replicated: both-0" in run("kafka_ready", expected=[1, 2], **wait)["msg"]
