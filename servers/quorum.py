@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -59,10 +60,13 @@ class Quorum:
 
     @contextmanager
     def running(self, *nodes: Node) -> Iterator[None]:
-        """Run nodes, all of them if none is named: controllers first."""
-        with ExitStack() as stack:
-            for each in nodes or (*self.controllers, *self.brokers):
+        """Run nodes in this order. Without names, run all: first controllers, then all brokers at once."""
+        with ExitStack() as stack, ThreadPoolExecutor() as starting:
+            for each in nodes or self.controllers:
                 stack.enter_context(each.process.running())
+            if not nodes:
+                brokers = [each.process.running() for each in self.brokers]
+                list(starting.map(stack.enter_context, brokers))
             yield
 
 
