@@ -38,6 +38,7 @@ SETTINGS = {
     "log.segment.bytes": str(1 << 20),
     "log.retention.ms": "-1",
     "log.retention.check.interval.ms": "500",
+    "log.initial.task.delay.ms": "500",  # else a broker first checks 30 s after its start
     "log.segment.delete.delay.ms": "0",
 }
 
