@@ -132,10 +132,11 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def short_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let reconcile wait shorter for answers that do not come."""
-    monkeypatch.setattr(reader, "OFFSETS_SECONDS", 10)
-    monkeypatch.setattr(reader, "STALL_SECONDS", 10)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let verbs wait shorter for answers that do not come."""
+    monkeypatch.setattr(addresses, "UNREACHED_SECONDS", 0.3)
+    monkeypatch.setattr(reader, "OFFSETS_SECONDS", 5)
+    monkeypatch.setattr(reader, "STALL_SECONDS", 5)
 
 
 def commands(parser: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[str, set[str]]]:
@@ -315,9 +316,10 @@ def test_verbs_report_address_that_drops_packets(
 ) -> None:
     """The warning comes with the first failure, before the verb ends with what it could not do."""
     first, silent = half_silent
-    monkeypatch.setattr(raw, "STALL_SECONDS", 10)
-    monkeypatch.setattr(offsets, "STALL_SECONDS", 10)
-    monkeypatch.setattr(produce, "RETRY_SECONDS", 10)
+    monkeypatch.setattr(addresses, "CONNECT_MILLISECONDS", 2_000)
+    monkeypatch.setattr(raw, "STALL_SECONDS", 5)
+    monkeypatch.setattr(offsets, "STALL_SECONDS", 5)
+    monkeypatch.setattr(produce, "RETRY_SECONDS", 5)
     tables = tmp_path / "tables.yml"
     tables.write_text("- {table: lake.t, topics: [away], columns: [{name: n, type: int}]}\n")
     places = {"tables": tables, "tmp": tmp_path, "kept": first.data.parent, "at": first.plaintext}
