@@ -220,27 +220,6 @@ def test_librdkafka_errors_are_understood(text: str, expected: tuple[int, str, s
     assert addresses.unreachable(text) == expected
 
 
-def test_first_failure_is_reported_while_others_are_retried(tmp_path: Path) -> None:
-    """Of two brokers one is unreachable: the verb goes on trying, and its first line says which one."""
-    (tmp_path / "first").mkdir()
-    (shut,) = free_ports(1)
-    with (
-        broker.running(tmp_path / "first") as first,
-        broker.joining(first, 2, tmp_path / "2", advertised=f"127.0.0.1:{shut}").running(),
-    ):
-        command = [sys.executable, "-m", "aqueduct.cli", "doctor", "cluster"]
-        done = subprocess.run(
-            [*command, "--bootstrap-server", first.plaintext],
-            capture_output=True,
-            text=True,
-            env=dict(os.environ),
-            check=False,
-        )
-    assert done.returncode == 3
-    assert f"Broker 2 cannot be reached at its advertised address 127.0.0.1:{shut}: the conn" in done.stderr
-    assert f"127.0.0.1:{shut}" in done.stdout
-
-
 @pytest.fixture(scope="module")
 def half_silent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, str]]:
     """Yield the first of two brokers, and the address of the second one, which drops packets.
