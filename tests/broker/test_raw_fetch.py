@@ -259,7 +259,7 @@ def test_tls_and_large_answers(broker: Broker, make_topic: Callable[..., str]) -
 def test_untrusted_client_certificate_is_named_as_cause(
     brokers: list[Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(raw, "CONNECT_SECONDS", 10)
+    monkeypatch.setattr(raw, "CONNECT_SECONDS", 4)
     config = client_config.load(brokers[0].authority.client_config("stranger", trust=brokers[1].authority))
     end = End("source", brokers[0].tls, config)
     with (
