@@ -1,5 +1,6 @@
 """The raw client reads what an independent client wrote, against real brokers that are also killed."""
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -274,7 +275,7 @@ def test_a_quota_slows_reading_and_loses_nothing(
     broker: Broker, client: Client, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic()
-    write_batches(broker, topic, batches=40, records=1000)
+    write(broker, topic, (os.urandom(10_000).hex() for _ in range(20)))
     wanted = whole(client, topic)
     unhindered = decoded(read(client, wanted))
     entry = AlterClientQuotasRequest.EntryData
