@@ -538,8 +538,8 @@ def test_backup_skips_remaining_partitions_when_cluster_stops(
     def last(*asked: Any) -> Any:
         reads.append(asked)
         found = read(*asked)
-        monkeypatch.setattr(raw, "STALL_SECONDS", 2)
-        monkeypatch.setattr(raw, "CONNECT_SECONDS", 3)
+        monkeypatch.setattr(raw, "STALL_SECONDS", 1)
+        monkeypatch.setattr(raw, "CONNECT_SECONDS", 1)
         broker.process.kill()
         return found
 
