@@ -369,7 +369,7 @@ def test_backup_commits_changed_positions_and_daily_all_positions(
     assert told == [all_of_them, {}, {(topic, 1): 2}, all_now, all_now]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(each, marks=pytest.mark.long) for each in (2, 3))])
 def test_killed_backup_commits_nothing_and_next_is_complete(
     site: Site, make_topic: Callable[..., str], seed: int
 ) -> None:
