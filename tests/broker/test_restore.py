@@ -668,6 +668,8 @@ setattr(holder, function, signalling)
 from aqueduct.cli import main
 sys.exit(main(sys.argv[7:]))
 """
+# For a restore that is refused: it looks again after this time, in case it has found its own records.
+SOON_REFUSED = "from aqueduct.snapshots.restore import planning\nplanning.ENDING_SECONDS = 1\n"
 PRODUCER = "aqueduct.kafka.produce", "TransactionalProducer"
 POINTS = [
     (*PRODUCER, "send"),
@@ -724,7 +726,9 @@ class Ended:
 
 
 @contextmanager
-def stopped(point: Iterable[str], call: int, when: str, command: list[str]) -> Iterator[Ended]:
+def stopped(
+    point: Iterable[str], call: int, when: str, command: list[str], *, program: str = SIGNALLED
+) -> Iterator[Ended]:
     """Run a command that stands still before or after so many calls of a function.
 
     Yield its end, which is known after the block.
@@ -732,7 +736,7 @@ def stopped(point: Iterable[str], call: int, when: str, command: list[str]) -> I
     arguments = [str(int(signal.SIGSTOP)), *point, str(call), when, *command]
     ended = Ended()
     with subprocess.Popen(
-        [sys.executable, "-c", SIGNALLED, *arguments], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True
     ) as process:
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)
         try:
@@ -822,7 +826,8 @@ def test_records_of_concurrent_restore_are_not_doubled(
     if there:
         create(target, name)
     command = ["restore", "--bootstrap-server", target.plaintext, "--store", store, "--topics", name]
-    with stopped(CHECK_OBJECTS, 1, "after", [*command, "--restore-id", f"slow-{uuid4().hex}"]) as slow:
+    slow_command = [*command, "--restore-id", f"slow-{uuid4().hex}"]
+    with stopped(CHECK_OBJECTS, 1, "after", slow_command, program=SOON_REFUSED + SIGNALLED) as slow:
         restore("--topics", name)
     assert slow.code == (ExitCode.REFUSED if there else ExitCode.FAILED)
     assert printed(slow.said) == ["target-not-empty" if there else "restore-in-progress"]
@@ -857,7 +862,8 @@ def test_second_restore_gives_up_after_both_pass_checks(
     command = ["restore", "--bootstrap-server", target.plaintext, "--store", store, "--topics", name]
     other = [*command, "--restore-id", f"second-{uuid4().hex}"]
     with ExitStack() as at_last, ExitStack() as at_first:
-        second = at_first.enter_context(stopped(CHECK_OBJECTS, 1, "after", other))
+        program = SOON_REFUSED + SIGNALLED
+        second = at_first.enter_context(stopped(CHECK_OBJECTS, 1, "after", other, program=program))
         first = at_last.enter_context(stopped(REMEMBER, 1, "after", command))
         at_first.close()  # the second continues, and ends, while the first has only begun
         assert second.code == ExitCode.REFUSED
@@ -875,7 +881,7 @@ def test_what_changed_while_objects_were_read_is_refused(
     backup(name)
     create(target, name)
     command = ["restore", "--bootstrap-server", target.plaintext, "--store", store, "--topics", name]
-    with stopped(CHECK_OBJECTS, 1, "after", command) as run:
+    with stopped(CHECK_OBJECTS, 1, "after", command, program=SOON_REFUSED + SIGNALLED) as run:
         if what == "records":
             produce(target, name, range(3))
         else:
