@@ -135,6 +135,14 @@ def commit(broker: Broker, group: str, offsets: Mapping[tuple[str, int], int], m
         )
 
 
+def commit_each(broker: Broker, topic: str, offsets: Iterable[int]) -> None:
+    """Commit each of these offsets of partition 0 for a group of its own."""
+    with raw.connect(End("source", broker.plaintext), "test") as client:
+        for offset in offsets:
+            offsets_of_group = {TopicPartition(topic, 0): (offset, f"at {offset}")}
+            groups.commit(client, f"{topic}-{offset}", offsets_of_group)
+
+
 def end(broker: Broker, topic: str, partition: int = 0) -> int:
     return clients.ends(broker, topic, partition, isolation="read_committed")[0]
 
@@ -214,8 +222,7 @@ def test_group_continues_at_next_record_from_any_position(
     transaction(source, name, range(23, 30), commit=True)
     there = numbered(source, name)
     last = end(source, name)
-    for offset in range(last + 1):
-        commit(source, f"{name}-{offset}", {(name, 0): offset}, f"at {offset}")
+    commit_each(source, name, range(last + 1))
     renamed = f"{name}-renamed"
     create(target, renamed)
     transaction(target, renamed, ["before"] * 3, commit=True)
@@ -226,10 +233,11 @@ def test_group_continues_at_next_record_from_any_position(
     here = numbered(target, renamed)[3:]
     assert [record for _, record in here] == [record for _, record in there]
     offsets = [offset for offset, _ in here]
+    admin, stop = clients.admin(target), end(target, renamed)
     for offset in range(last + 1):
         rank = sum(known < offset for known, _ in there)
-        expected = offsets[rank] if rank < len(offsets) else end(target, renamed)
-        assert committed(target, f"{name}-{offset}") == {(renamed, 0): expected}
+        expected = offsets[rank] if rank < len(offsets) else stop
+        assert committed(target, f"{name}-{offset}", asked=admin) == {(renamed, 0): expected}
     with raw.connect(End("target", target.plaintext), "test") as client:
         found = groups.committed(client, [f"{name}-3"])
     assert found == {f"{name}-3": {(renamed, 0): (offsets[3], "at 3")}}
@@ -253,17 +261,18 @@ def test_a_compacted_topic_and_its_groups(
     # No more of it at the source, so that the backup has what is read.
     clients.configure(source, name, min_cleanable_dirty_ratio="1.0")
     last = end(source, name)
-    for offset in range(last + 1):
-        commit(source, f"{name}-{offset}", {(name, 0): offset})
+    commit_each(source, name, range(last + 1))
     backup(name, groups_pattern=f"{name}-.*")
     there = numbered(source, name)
     restore("--topics", name, "--groups-pattern", f"{name}-.*")
     # Compaction may continue at both ends; but a group's next record is the next that the backup had.
     here = {record[:2]: offset for offset, record in numbered(target, name)}
+    admin = clients.admin(target)
     for offset in range(last + 1):
         following = [record for known, record in there if known >= offset]
         if following and following[0][:2] in here:
-            assert committed(target, f"{name}-{offset}") == {(name, 0): here[following[0][:2]]}
+            found = committed(target, f"{name}-{offset}", asked=admin)
+            assert found == {(name, 0): here[following[0][:2]]}
     assert settings(target, name)["cleanup.policy"] == "compact"
 
 
@@ -347,8 +356,7 @@ def test_only_records_inside_the_window_come(
     create(source, name)
     times = [*range(NOW, NOW + 50), *range(NOW + 20, NOW + 40)]
     produce(source, name, [{"value": str(each), "timestamp": each} for each in times])
-    for offset in range(len(times) + 1):
-        commit(source, f"{name}-{offset}", {(name, 0): offset})
+    commit_each(source, name, range(len(times) + 1))
     backup(name)
     first, last = NOW + 17, NOW + 33
     report = restore("--topics", name, "--from-time", str(first), "--to-time", "2023-11-14T22:13:20.033Z")
@@ -356,10 +364,11 @@ def test_only_records_inside_the_window_come(
     kept = [offset for offset, each in enumerate(times) if first <= each <= last]
     assert [int(record[1] or b"") for _, record in here] == [times[offset] for offset in kept]
     clamped = {each["old"] for each in report["groups"] if "window" in each.get("note", "")}
+    admin, stop = clients.admin(target), end(target, name)
     for offset in range(len(times) + 1):
         rank = sum(known < offset for known in kept)
-        expected = here[rank][0] if rank < len(kept) else end(target, name)
-        assert committed(target, f"{name}-{offset}") == {(name, 0): expected}
+        expected = here[rank][0] if rank < len(kept) else stop
+        assert committed(target, f"{name}-{offset}", asked=admin) == {(name, 0): expected}
         assert (offset in clamped) == (offset < len(times) and offset not in kept)
     notes = {each["old"]: each.get("note", "") for each in report["groups"]}
     assert notes[0].endswith("continues at the next record inside it")

@@ -352,13 +352,18 @@ def settle(broker: Broker, topic: str, *partitions: int) -> list[int]:
     return found
 
 
-def committed(broker: Broker, group: str, stable: bool = False) -> dict[tuple[str, int], int]:
-    """Wait for the coordinator, and return a group's offsets. `stable`: also wait for pending commits."""
-    asked, wanted = admin(broker), [ConsumerGroupTopicPartitions(group)]
+def committed(
+    broker: Broker, group: str, stable: bool = False, asked: AdminClient | None = None
+) -> dict[tuple[str, int], int]:
+    """Wait for the coordinator, and return a group's offsets. `stable`: also wait for pending commits.
+
+    `asked`: a client to use, for many groups; None: a new one.
+    """
+    client, wanted = asked or admin(broker), [ConsumerGroupTopicPartitions(group)]
     found: list[dict[tuple[str, int], int]] = []
 
     def answer() -> bool:
-        [told] = asked.list_consumer_group_offsets(wanted, require_stable=stable).values()
+        [told] = client.list_consumer_group_offsets(wanted, require_stable=stable).values()
         try:
             places = told.result().topic_partitions or ()
         except KafkaException as error:
