@@ -15,7 +15,7 @@ from kit import clients, connect_worker
 from kit.connect_worker import Worker
 from kit.estate_facts import judged
 
-from aqueduct.cli import main
+from aqueduct.cli import doctor, main
 from aqueduct.connect.rest import Connect
 from aqueduct.control_node.status.model import ObjectKind, ObjectState
 from aqueduct.kafka import acls, client_config
@@ -348,7 +348,12 @@ def test_the_doctor_finds_nothing_and_then_what_failed(
 
 
 def test_sink_topics_that_match_nothing_are_reported(
-    worker: Worker, module: Module, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    worker: Worker,
+    module: Module,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     ask = ["doctor", "connect", "--worker-config", str(worker.properties), "--no-probe", "--rest", worker.url]
     ask += ["--command-config", str(worker.client_config), "--bootstrap-server", worker.broker.plaintext]
@@ -386,6 +391,7 @@ def test_sink_topics_that_match_nothing_are_reported(
         (ObjectState.NEEDS_ACTION, ["connector-topic-missing"]),
         (ObjectState.NEEDS_ACTION, ["connector-topic-missing"] * 2),
     ]
+    monkeypatch.setattr(doctor, "REST_SECONDS", 2)
     away = ["127.0.0.1:1" if argument == worker.broker.plaintext else argument for argument in ask]
     assert main(away) == 3
     assert capsys.readouterr().out.count("the topics of connector") == 3
