@@ -208,6 +208,12 @@ def test_nothing_hangs_before_its_coordinator_has_loaded(
     assert "a coordinator has not loaded its transactions" in str(unknown)
 
 
+# The command searches as `find-hanging` does, which is tested with each version.
+@pytest.mark.parametrize(
+    "kafka",
+    [pytest.param(each, marks=() if each == broker.DEFAULT else pytest.mark.long) for each in VERSIONS],
+    indirect=True,
+)
 def test_mirror_wait_reports_hanging_transaction_blocking_worker(
     kafka: Any, asked: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
