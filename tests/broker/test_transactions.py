@@ -200,7 +200,7 @@ def test_nothing_hangs_before_its_coordinator_has_loaded(
         partitions = client.topics(["open"])["open"].partitions
         [leader] = (asking._coordinators(client) or {}).values()
         assert len(asking.find(client, partitions).hanging) == 1
-        monkeypatch.setattr(raw, "STALL_SECONDS", 3)
+        monkeypatch.setattr(raw, "STALL_SECONDS", 1)
         monkeypatch.setattr(asking, "_coordinators", lambda _: {0: 3 - (leader or 0)})
         search = asking.find(client, partitions)
     assert search.hanging == ()
