@@ -186,7 +186,7 @@ def test_it_gets_its_old_id_back(
     back = ("restore-logs", "--data-folder", changed.folder, "--node-id", "2")
     with changed.with_id(12):
         clients.wait_for("the end of broker 2", lambda: not changed.led())
-        assert None in clients.all_coordinated(changed.first, GROUPS, "lost")
+        assert None in clients.all_coordinated(changed.first, GROUPS, "lost", seconds=5)
         code, said = aqueduct(*back, look=False)
         assert code == 2
         assert_printed(said, "broker-running", changed.folder)

@@ -377,11 +377,11 @@ def committed(
     return found[0]
 
 
-def coordinated(broker: Broker, group: str, topic: str) -> int | None:
-    """Return a group's next offset in partition 0; None if the group has no coordinator."""
+def coordinated(broker: Broker, group: str, topic: str, seconds: float = ASK_SECONDS) -> int | None:
+    """Return a group's next offset in partition 0; None if it gets no coordinator within these seconds."""
     asked = Consumer({"bootstrap.servers": broker.plaintext, "group.id": group, "log_level": 0})
     try:
-        [found] = asked.committed([TopicPartition(topic, 0)], timeout=ASK_SECONDS)
+        [found] = asked.committed([TopicPartition(topic, 0)], timeout=seconds)
     except KafkaException:
         return None
     finally:
@@ -389,10 +389,12 @@ def coordinated(broker: Broker, group: str, topic: str) -> int | None:
     return None if found.error else int(found.offset)
 
 
-def all_coordinated(broker: Broker, groups: Sequence[str], topic: str) -> list[int | None]:
+def all_coordinated(
+    broker: Broker, groups: Sequence[str], topic: str, seconds: float = ASK_SECONDS
+) -> list[int | None]:
     """Return the same for several groups, in parallel requests."""
     with ThreadPoolExecutor(len(groups)) as together:
-        return list(together.map(lambda group: coordinated(broker, group, topic), groups))
+        return list(together.map(lambda group: coordinated(broker, group, topic, seconds), groups))
 
 
 def set_position(broker: Broker, group: str, topic: str, offset: int) -> None:
