@@ -47,8 +47,12 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.num.partitions=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
+group.share.heartbeat.interval.ms=500
+group.share.min.heartbeat.interval.ms=500
 log.cleaner.backoff.ms=3000
 metadata.max.idle.interval.ms=0
+broker.session.timeout.ms=6000
+broker.heartbeat.interval.ms=500
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS;User:{user}{supers}
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
@@ -81,6 +85,7 @@ offsets.topic.num.partitions={coordinators}
 transaction.state.log.replication.factor=1
 transaction.state.log.num.partitions=1
 transaction.state.log.min.isr=1
+broker.heartbeat.interval.ms=500
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 """
@@ -191,32 +196,46 @@ def _formatted(
     `others`: brokers that are to know it when it is ready. `jars`: the variable of its jars. The result is
     what StorageTool writes, of the usual version without its JVM: tests start many brokers.
     """
-    settings = dict(line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line)
-    folders = [Path(folder) for folder in settings["log.dirs"].split(",")]
-    empty = [folder for folder in folders if not (folder / "meta.properties").exists()]
-    if empty and jars != JARS[DEFAULT]:
+    settings = parsed(properties)
+    if jars != JARS[DEFAULT] and unformatted(settings):
         arguments = ("format", "--cluster-id", cluster_id, "--config", properties)
         command = java("kafka.tools.StorageTool", *arguments, variable=jars)
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     else:
-        for folder in empty:
-            folder.mkdir(exist_ok=True)
-            meta = {
-                "version": 1,
-                "cluster.id": cluster_id,
-                "node.id": settings["node.id"],
-                "directory.id": new_uuid(),
-            }
-            if folder == folders[0]:  # which gets the metadata
-                shutil.copy(f"{binary('AQUEDUCT_KAFKA_JARS')}.bootstrap", folder / "bootstrap.checkpoint")
-            text = "".join(f"{name}={value}\n" for name, value in meta.items())
-            (folder / "meta.properties").write_text(text)
+        format_folders(settings, cluster_id)
     known = [answers(each, int(settings["node.id"])) for each in (servers, *others)]
     return Process(
         [*enter, *java("kafka.Kafka", properties, jvm=jvm, variable=jars)],
         properties.with_name("broker.log"),
         lambda: all(ready() for ready in known),
     )
+
+
+def parsed(properties: Path) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line)
+
+
+def unformatted(settings: Mapping[str, str]) -> list[Path]:
+    """Return the data folders of a node that are not formatted."""
+    folders = map(Path, settings["log.dirs"].split(","))
+    return [folder for folder in folders if not (folder / "meta.properties").exists()]
+
+
+def format_folders(settings: Mapping[str, str], cluster_id: str) -> None:
+    """Format the folders that are not formatted, as StorageTool does for a node without a dynamic voter."""
+    first = Path(settings["log.dirs"].split(",")[0])
+    for folder in unformatted(settings):
+        folder.mkdir(exist_ok=True)
+        meta = {
+            "version": 1,
+            "cluster.id": cluster_id,
+            "node.id": settings["node.id"],
+            "directory.id": new_uuid(),
+        }
+        if folder == first:  # which gets the metadata
+            shutil.copy(f"{binary('AQUEDUCT_KAFKA_JARS')}.bootstrap", folder / "bootstrap.checkpoint")
+        text = "".join(f"{name}={value}\n" for name, value in meta.items())
+        (folder / "meta.properties").write_text(text)
 
 
 def answers(servers: str, node_id: int) -> Callable[[], bool]:

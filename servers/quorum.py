@@ -2,12 +2,13 @@
 
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from servers.broker import answers, new_uuid
+from servers.broker import answers, format_folders, new_uuid, parsed
 from servers.process import QUICK, Process, free_ports, java, listens
 
 OF_ALL = """
@@ -59,10 +60,13 @@ class Quorum:
 
     @contextmanager
     def running(self, *nodes: Node) -> Iterator[None]:
-        """Run nodes, all of them if none is named: controllers first."""
-        with ExitStack() as stack:
-            for each in nodes or (*self.controllers, *self.brokers):
+        """Run nodes in this order. Without names, run all: first controllers, then all brokers at once."""
+        with ExitStack() as stack, ThreadPoolExecutor() as starting:
+            for each in nodes or self.controllers:
                 stack.enter_context(each.process.running())
+            if not nodes:
+                brokers = [each.process.running() for each in self.brokers]
+                list(starting.map(stack.enter_context, brokers))
             yield
 
 
@@ -100,7 +104,10 @@ def formatted(
         )
         more = "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
         properties.write_text(text + ("" if controls else OF_BROKERS) + more)
-        _format(properties, cluster_id, ["--initial-controllers", initial] if controls else [])
+        if controls:
+            _format_voter(properties, cluster_id, initial)
+        else:
+            format_folders(parsed(properties), cluster_id)
         ready = partial(listens, int(address.rpartition(":")[2])) if controls else answers(address, node_id)
         process = Process(java("kafka.Kafka", properties, jvm=QUICK), folder / "node.log", ready)
         nodes.append(Node(node_id, folder, process, address))
@@ -108,14 +115,14 @@ def formatted(
 
 
 def format_again(cluster: Quorum, node: Node) -> None:
-    """Format a node's data folders that are not formatted any more, as its administrator does."""
-    _format(node.directory / "server.properties", cluster.cluster_id, ["--ignore-formatted"])
+    """Format a broker's data folders that are not formatted any more, as its administrator does."""
+    format_folders(parsed(node.directory / "server.properties"), cluster.cluster_id)
 
 
-def _format(properties: Path, cluster_id: str, more: Sequence[str]) -> None:
-    arguments = ("format", "--cluster-id", cluster_id, "--config", str(properties), *more)
-    done = subprocess.run(
-        java("kafka.tools.StorageTool", *arguments), capture_output=True, text=True, check=False
-    )
+def _format_voter(properties: Path, cluster_id: str, initial: str) -> None:
+    """Format the storage of a controller. `initial`: the controllers that vote."""
+    arguments = ("format", "--cluster-id", cluster_id, "--config", str(properties))
+    tool = java("kafka.tools.StorageTool", *arguments, "--initial-controllers", initial)
+    done = subprocess.run(tool, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the storage was not formatted:\n{done.stdout}{done.stderr}")

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Message
 from kafka.errors import KafkaError
 from kit import clients
-from kit.cut_logs import cut_log
+from kit.cut_logs import cut_logs
 from kit.identifiers import assert_printed, printed
 
 from aqueduct.cli import main
@@ -210,19 +210,26 @@ def test_replay_treats_recreated_dead_letter_topic_as_new(broker: Broker, topic:
     assert Counter(numbers(broker, topic)) == dict.fromkeys(range(6), 2)
 
 
-@pytest.mark.parametrize("more", [2, 8])  # the log ends before, and after what was sent back of it
-def test_letters_at_offsets_that_were_cut_are_new(broker: Broker, topic: str, more: int) -> None:
-    fill(broker, topic, 6)
-    [kept] = clients.ends(broker, dead(topic))
-    fill(broker, topic, 4, start=6)
-    assert main(command(broker, topic)) == 0
-    [sent] = clients.ends(broker, dead(topic))
-    cut_log(broker, dead(topic), kept)
-    fill(broker, topic, more, start=10)
-    assert (clients.ends(broker, dead(topic))[0] > sent) is (more == 8)
-    for _ in range(2):
-        assert main(command(broker, topic)) == 0
-        assert numbers(broker, topic) == list(range(10 + more))
+def test_letters_at_offsets_that_were_cut_are_new(broker: Broker, topic: str) -> None:
+    """One log ends before, and another one after what was sent back of it."""
+    other = clients.unique("flights")
+    make(broker, other)
+    make(broker, dead(other))
+    kept: dict[tuple[str, int], int] = {}
+    sent: dict[str, int] = {}
+    for each in (topic, other):
+        fill(broker, each, 6)
+        [kept[dead(each), 0]] = clients.ends(broker, dead(each))
+        fill(broker, each, 4, start=6)
+        assert main(command(broker, each)) == 0
+        [sent[each]] = clients.ends(broker, dead(each))
+    cut_logs(broker, kept)
+    for each, more in ((topic, 2), (other, 8)):
+        fill(broker, each, more, start=10)
+        assert (clients.ends(broker, dead(each))[0] > sent[each]) is (each == other)
+        for _ in range(2):
+            assert main(command(broker, each)) == 0
+            assert numbers(broker, each) == list(range(10 + more))
 
 
 def test_replay_looks_up_commits_of_unknown_outcome(
@@ -243,6 +250,13 @@ def test_replay_looks_up_commits_of_unknown_outcome(
             producer._valid = False
             raise Retry("the coordinator is away")
 
+    sleep = raw.Client.sleep
+
+    def sleep_shorter(client: raw.Client, seconds: float) -> None:
+        """Pause before the next attempt for less time: this trouble is over at once."""
+        sleep(client, seconds / 20)
+
+    monkeypatch.setattr(raw.Client, "sleep", sleep_shorter)
     monkeypatch.setattr(TransactionalProducer, "commit", troubled)
     assert main(command(broker, topic)) == 0
     assert len(calls) > 10

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 from kit import clients
-from kit.cut_logs import cut_log
+from kit.cut_logs import cut_logs
 from kit.identifiers import assert_printed, printed
 from kit.raw_topic import ID, PARTITIONS, RawTopic, frames
 
@@ -140,29 +140,36 @@ def test_rereading_raw_topics_does_not_double_retired_topic(
     assert "80 offsets had arrived before" in said
 
 
-@pytest.mark.parametrize("regrown", [False, True])
 def test_dedup_continues_where_raw_topic_was_truncated(
-    crossed: RawTopic, capsys: pytest.CaptureFixture[str], regrown: bool
+    crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    topic, _ = crossed.topics
-    number = bucket(topic, 0, PARTITIONS)
-    crossed.bring(*frames(topic, 0, 9, [0]))
-    [kept] = clients.ends(crossed.broker, crossed.raw, number)
-    for first in (10, 20):
-        crossed.bring(*frames(topic, first, first + 9, [0]))
-    crossed.dedup()
-    [position] = clients.ends(crossed.broker, crossed.raw, number)
-    cut_log(crossed.broker, crossed.raw, kept, number)
-    stop = 80 if regrown else 40
-    for first in range(30, stop, 10):
-        crossed.bring(*frames(topic, first, first + 9, [0]))
-    assert (clients.ends(crossed.broker, crossed.raw, number)[0] > position) is regrown
-    capsys.readouterr()
-    crossed.dedup(code=3)
-    assert_printed(capsys.readouterr().out, "raw-position-outdated", f"{crossed.raw}-{number}", f"at {kept}")
-    assert len(clients.records(crossed.broker, topic, 0)) == stop, "each record once"
-    crossed.dedup()
-    assert len(clients.records(crossed.broker, topic, 0)) == stop
+    """One raw topic ends before the former position afterwards, and another one has grown past it."""
+    regrown = RawTopic(crossed.broker)
+    kept: dict[tuple[str, int], int] = {}
+    position: dict[tuple[str, int], int] = {}
+    for link in (crossed, regrown):
+        topic, _ = link.topics
+        at = link.raw, bucket(topic, 0, PARTITIONS)
+        link.bring(*frames(topic, 0, 9, [0]))
+        [kept[at]] = clients.ends(link.broker, *at)
+        for first in (10, 20):
+            link.bring(*frames(topic, first, first + 9, [0]))
+        link.dedup()
+        [position[at]] = clients.ends(link.broker, *at)
+    cut_logs(crossed.broker, kept)
+    for link, stop in ((crossed, 40), (regrown, 80)):
+        topic, _ = link.topics
+        at = link.raw, bucket(topic, 0, PARTITIONS)
+        for first in range(30, stop, 10):
+            link.bring(*frames(topic, first, first + 9, [0]))
+        assert (clients.ends(link.broker, *at)[0] > position[at]) is (link is regrown)
+        capsys.readouterr()
+        link.dedup(code=3)
+        partition = f"{at[0]}-{at[1]}"
+        assert_printed(capsys.readouterr().out, "raw-position-outdated", partition, f"at {kept[at]}")
+        assert len(clients.records(link.broker, topic, 0)) == stop, "each record once"
+        link.dedup()
+        assert len(clients.records(link.broker, topic, 0)) == stop
 
 
 @pytest.mark.parametrize("is_known", [False, True])

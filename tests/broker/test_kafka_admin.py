@@ -19,7 +19,7 @@ from kit.estate_facts import judged
 from kit.identifiers import assert_printed, raises
 
 import servers.broker
-from aqueduct.cli import main
+from aqueduct.cli import health, main
 from aqueduct.control_node.status.model import ObjectState
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import acls, topics
@@ -310,8 +310,9 @@ def test_replicas_of_replaced_broker_are_reported_without_waiting(
                 2,
                 {("both", ""), ("", "2")},
             )
+        clients.wait_for("the end of broker 2", lambda: 2 not in clients.metadata(asked).brokers)
         clients.wait_for(
-            "the end of broker 2", lambda: run("kafka_ready", expected=[1]).get("brokers") == [1]
+            "its end at the controller", lambda: run("kafka_ready", expected=[1]).get("brokers") == [1]
         )
         wait = {"no_under_replicated": True, "timeout_seconds": 1}
         assert "under-replicated: both-0" in run("kafka_ready", expected=[1, 2], **wait)["msg"]
@@ -399,8 +400,9 @@ def test_health_reports_a_broker_that_left_the_inventory(
 
 
 def test_health_over_tls_names_reason_of_rejection(
-    broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(health, "LIMIT_SECONDS", 6)  # half of it is for the connection
     stranger = type(broker.authority)(tmp_path / "pki")
     for config, said in (
         (broker.authority.client_config("nobody"), "Cluster authorization failed"),

@@ -38,6 +38,7 @@ SETTINGS = {
     "log.segment.bytes": str(1 << 20),
     "log.retention.ms": "-1",
     "log.retention.check.interval.ms": "500",
+    "log.initial.task.delay.ms": "500",  # else a broker first checks 30 s after its start
     "log.segment.delete.delay.ms": "0",
 }
 
@@ -68,6 +69,16 @@ def client(cluster: Broker) -> Iterator[Client]:
 
 @pytest.fixture
 def partition(cluster: Broker) -> TopicPartition:
+    return filled(cluster)
+
+
+@pytest.fixture(scope="module")
+def shared(nodes: Quorum) -> TopicPartition:
+    """Return a partition for tests that only read."""
+    return filled(cast(Broker, nodes))
+
+
+def filled(cluster: Broker) -> TopicPartition:
     """Return a full partition whose replicas are in sync."""
     name, admin = clients.unique("nearest"), clients.admin(cluster)
     admin.create_topics([NewTopic(name, 1, replica_assignment=[[LEADER, FOLLOWER]])])[name].result()
@@ -123,10 +134,10 @@ def received(nodes: Quorum) -> dict[int, int]:
     ("rack", "near"), [("", LEADER), ("rack-1", LEADER), ("rack-2", FOLLOWER), ("rack-3", LEADER)]
 )
 def test_records_come_from_replica_of_rack(
-    nodes: Quorum, client: Client, partition: TopicPartition, rack: str, near: int
+    nodes: Quorum, client: Client, shared: TopicPartition, rack: str, near: int
 ) -> None:
     before = received(nodes)
-    assert read(Follower(client, {partition: 0}, settings=FetchSettings(rack=rack)), partition) == written()
+    assert read(Follower(client, {shared: 0}, settings=FetchSettings(rack=rack)), shared) == written()
     after = received(nodes)
     [far] = RACKS.keys() - {near}
     assert after[near] - before[near] > RECORDS * VALUE_BYTES

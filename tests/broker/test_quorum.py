@@ -46,6 +46,7 @@ RIGHT = AclBinding(
     *(AclOperation.READ, AclPermissionType.ALLOW),
 )
 PRODUCERS = 20  # each of which gets an id
+CHECKPOINTS = {"replica.high.watermark.checkpoint.interval.ms": "500"}  # a test waits for one
 
 
 @dataclass
@@ -172,7 +173,7 @@ def go_on(cluster: Quorum) -> None:
 @pytest.fixture(scope="module")
 def lost(tmp_path_factory: pytest.TempPathFactory) -> Lost:
     directory = tmp_path_factory.mktemp("quorum")
-    cluster = quorum.formatted(directory)
+    cluster = quorum.formatted(directory, settings=CHECKPOINTS)
     broker, (first, second) = cast(Broker, cluster), cluster.brokers
     [controller] = cluster.controllers
     with cluster.running():

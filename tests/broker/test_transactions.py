@@ -200,7 +200,7 @@ def test_nothing_hangs_before_its_coordinator_has_loaded(
         partitions = client.topics(["open"])["open"].partitions
         [leader] = (asking._coordinators(client) or {}).values()
         assert len(asking.find(client, partitions).hanging) == 1
-        monkeypatch.setattr(raw, "STALL_SECONDS", 3)
+        monkeypatch.setattr(raw, "STALL_SECONDS", 1)
         monkeypatch.setattr(asking, "_coordinators", lambda _: {0: 3 - (leader or 0)})
         search = asking.find(client, partitions)
     assert search.hanging == ()
@@ -208,6 +208,12 @@ def test_nothing_hangs_before_its_coordinator_has_loaded(
     assert "a coordinator has not loaded its transactions" in str(unknown)
 
 
+# The command searches as `find-hanging` does, which is tested with each version.
+@pytest.mark.parametrize(
+    "kafka",
+    [pytest.param(each, marks=() if each == broker.DEFAULT else pytest.mark.long) for each in VERSIONS],
+    indirect=True,
+)
 def test_mirror_wait_reports_hanging_transaction_blocking_worker(
     kafka: Any, asked: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:

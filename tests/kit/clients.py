@@ -167,8 +167,12 @@ def led(asked: AdminClient, name: str, partitions: int) -> bool:
 def numbered(broker: Broker, name: str, partitions: int, records: int) -> str:
     """Create a new topic whose records contain their partition and number."""
     topic = create(broker, unique(name), partitions)
-    for partition in range(partitions):
-        produce(broker, topic, [f"{partition}-{n}" for n in range(records)], partition)
+    values = (
+        {"value": f"{partition}-{n}", "partition": partition}
+        for partition in range(partitions)
+        for n in range(records)
+    )
+    produce(broker, topic, values)
     return topic
 
 
@@ -348,13 +352,18 @@ def settle(broker: Broker, topic: str, *partitions: int) -> list[int]:
     return found
 
 
-def committed(broker: Broker, group: str, stable: bool = False) -> dict[tuple[str, int], int]:
-    """Wait for the coordinator, and return a group's offsets. `stable`: also wait for pending commits."""
-    asked, wanted = admin(broker), [ConsumerGroupTopicPartitions(group)]
+def committed(
+    broker: Broker, group: str, stable: bool = False, asked: AdminClient | None = None
+) -> dict[tuple[str, int], int]:
+    """Wait for the coordinator, and return a group's offsets. `stable`: also wait for pending commits.
+
+    `asked`: a client to use, for many groups; None: a new one.
+    """
+    client, wanted = asked or admin(broker), [ConsumerGroupTopicPartitions(group)]
     found: list[dict[tuple[str, int], int]] = []
 
     def answer() -> bool:
-        [told] = asked.list_consumer_group_offsets(wanted, require_stable=stable).values()
+        [told] = client.list_consumer_group_offsets(wanted, require_stable=stable).values()
         try:
             places = told.result().topic_partitions or ()
         except KafkaException as error:
@@ -368,11 +377,11 @@ def committed(broker: Broker, group: str, stable: bool = False) -> dict[tuple[st
     return found[0]
 
 
-def coordinated(broker: Broker, group: str, topic: str) -> int | None:
-    """Return a group's next offset in partition 0; None if the group has no coordinator."""
+def coordinated(broker: Broker, group: str, topic: str, seconds: float = ASK_SECONDS) -> int | None:
+    """Return a group's next offset in partition 0; None if it gets no coordinator within these seconds."""
     asked = Consumer({"bootstrap.servers": broker.plaintext, "group.id": group, "log_level": 0})
     try:
-        [found] = asked.committed([TopicPartition(topic, 0)], timeout=ASK_SECONDS)
+        [found] = asked.committed([TopicPartition(topic, 0)], timeout=seconds)
     except KafkaException:
         return None
     finally:
@@ -380,10 +389,12 @@ def coordinated(broker: Broker, group: str, topic: str) -> int | None:
     return None if found.error else int(found.offset)
 
 
-def all_coordinated(broker: Broker, groups: Sequence[str], topic: str) -> list[int | None]:
+def all_coordinated(
+    broker: Broker, groups: Sequence[str], topic: str, seconds: float = ASK_SECONDS
+) -> list[int | None]:
     """Return the same for several groups, in parallel requests."""
     with ThreadPoolExecutor(len(groups)) as together:
-        return list(together.map(lambda group: coordinated(broker, group, topic), groups))
+        return list(together.map(lambda group: coordinated(broker, group, topic, seconds), groups))
 
 
 def set_position(broker: Broker, group: str, topic: str, offset: int) -> None:

@@ -39,6 +39,7 @@ key.converter=org.apache.kafka.connect.storage.StringConverter
 value.converter=org.apache.kafka.connect.json.JsonConverter
 value.converter.schemas.enable=false
 plugin.path={plugins}
+plugin.discovery=service_load
 config.providers=file
 config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider
 consumer.metadata.max.age.ms=1000

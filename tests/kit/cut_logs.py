@@ -14,14 +14,19 @@ HEADER = struct.Struct(">qi")  # of a batch: its first offset, and the bytes tha
 
 def cut_log(broker: Broker, topic: str, offset: int, partition: int = 0) -> None:
     """Kill the broker, cut a log at the first offset of a batch, and start it: the leader epoch is new."""
-    cut_partitions(broker, topic, {partition: offset})
+    cut_logs(broker, {(topic, partition): offset})
 
 
 def cut_partitions(broker: Broker, topic: str, offsets: Mapping[int, int]) -> None:
     """Cut the logs of several partitions, each at an offset, as `cut_log` does."""
+    cut_logs(broker, {(topic, partition): offset for partition, offset in offsets.items()})
+
+
+def cut_logs(broker: Broker, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Cut the logs of partitions of several topics, each at an offset, as `cut_log` does."""
     await_markers(broker)
     broker.process.kill()
-    for partition, offset in offsets.items():
+    for (topic, partition), offset in offsets.items():
         folder = broker.data / f"{topic}-{partition}"
         log = folder / f"{0:020}.log"
         batches, position = log.read_bytes(), 0
@@ -31,7 +36,7 @@ def cut_partitions(broker: Broker, topic: str, offsets: Mapping[int, int]) -> No
         for file in (*folder.glob("*index"), *folder.glob("*.snapshot")):
             file.unlink()
     broker.process.start()
-    for partition, offset in offsets.items():
+    for (topic, partition), offset in offsets.items():
         ends = partial(clients.ends, broker, topic, partition)
         clients.wait_for(f"the end {offset}", lambda ends=ends, offset=offset: ends() == [offset])
 
