@@ -88,28 +88,28 @@ class Site:
 
 
 @pytest.fixture
-def site(
+def here(
     server: SshServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Site:
+    """Return one that is on this host: ssh takes its time."""
     folder = tmp_path / "etc kafka"
     folder.mkdir()
     fill(folder)
-    made = Site(
+    return Site(
         server,
         folder,
         tmp_path / "backups",
         capsys,
         lambda at: monkeypatch.setattr(timestamps, "now", lambda: at),
+        by_ssh=False,
     )
-    made.keys.append(server.reader(tmp_path.name, folder))
-    return made
 
 
 @pytest.fixture
-def here(site: Site) -> Site:
-    """Return one that is on this host: ssh takes its time."""
-    site.by_ssh = False
-    return site
+def site(here: Site, tmp_path: Path) -> Site:
+    here.by_ssh = True
+    here.keys.append(here.server.reader(tmp_path.name, here.folder))
+    return here
 
 
 def fill(folder: Path) -> None:
