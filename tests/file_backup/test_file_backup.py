@@ -296,9 +296,9 @@ def test_what_each_day_took_adds_up(here: Site) -> None:
 # Interruptions
 
 
-def test_next_backup_removes_incomplete_one_of_killed_process(site: Site) -> None:
-    assert site.backup(0) == 0
-    with (site.folder / "big").open("wb") as file:
+def test_next_backup_removes_incomplete_one_of_killed_process(here: Site) -> None:
+    assert here.backup(0) == 0
+    with (here.folder / "big").open("wb") as file:
         file.truncate(BIG)
     command = [
         sys.executable,
@@ -306,24 +306,31 @@ def test_next_backup_removes_incomplete_one_of_killed_process(site: Site) -> Non
         "aqueduct.cli",
         "files",
         "backup",
-        f"--backups={site.backups}",
+        f"--backups={here.backups}",
         "--name=etc",
     ]
-    process = subprocess.Popen([*command, *site.source])
-    wait_until("half of it", lambda: half_written(site))
+    process = subprocess.Popen([*command, *here.source])
+    wait_until("half of it", lambda: half_written(here))
+    copying = children(process.pid, "rsync")
+    for each in copying:
+        os.kill(each, signal.SIGSTOP)
     process.kill()
     process.wait()
-    assert site.dates() == [date(0)]
-    assert site.run("list") == 0
-    assert "1 backup that is not complete" in site.said()
+    assert here.dates() == [date(0)]
+    assert here.run("list") == 0
+    assert "1 backup that is not complete" in here.said()
     # rsync has the lock until it ends, too, so nobody removes what it writes.
-    (site.folder / "big").unlink()
-    wait_until("the lock", lambda: site.run("prune", "--keep-last=9") == 0)
-    assert "1 that were never complete" in site.said()
-    assert site.backup(1) == 0
-    assert site.dates() == [date(0), date(1)]
-    assert not [*site.backups.glob("etc/.unfinished-*")]
-    assert site.inode(0, "keys/broker.key") == site.inode(1, "keys/broker.key")
+    assert here.run("prune", "--keep-last=9") == 2
+    assert_printed(here.said(), "lock-held", here.backups / "etc")
+    for each in copying:
+        os.kill(each, signal.SIGKILL)
+    (here.folder / "big").unlink()
+    wait_until("the lock", lambda: here.run("prune", "--keep-last=9") == 0)
+    assert "1 that were never complete" in here.said()
+    assert here.backup(1) == 0
+    assert here.dates() == [date(0), date(1)]
+    assert not [*here.backups.glob("etc/.unfinished-*")]
+    assert here.inode(0, "keys/broker.key") == here.inode(1, "keys/broker.key")
 
 
 def test_full_disk_is_reported_without_partial_backup(here: Site) -> None:
