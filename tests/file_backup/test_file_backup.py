@@ -36,7 +36,7 @@ esac
 """
 PORT_22 = """command="rrsync -ro '{folder}'",restrict,port-forwarding,permitopen="127.0.0.1:22\""""
 LESS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
-BIG = 400_000_000  # bytes, which take rsync seconds
+BIG = 200_000_000  # bytes, which take rsync half a second
 
 
 @pytest.fixture(scope="module")
@@ -989,11 +989,16 @@ def test_who_only_reads_needs_no_right_to_write(here: Site) -> None:
 
 
 def test_missing_or_empty_source_fails_without_loss(site: Site) -> None:
+    site.by_ssh = False
     assert site.backup(0) == 0
     (site.folder / "hidden").chmod(0o700)
     shutil.rmtree(site.folder)
     assert site.backup(1) == 1
     assert "[rsync-failed] " in site.said()
+    site.by_ssh = True
+    assert site.backup(1, "--source-moved") == 1
+    assert "[rsync-failed] " in site.said()
+    site.by_ssh = False
     site.folder.mkdir()
     assert site.backup(2) == 2
     assert "[source-folder-empty] " in site.said()
@@ -1010,9 +1015,13 @@ def test_missing_or_empty_source_fails_without_loss(site: Site) -> None:
         ("""command="rrsync '{folder}'",restrict""", "write"),
         ('command="rrsync -ro /",restrict', "read other folders"),
         ("""command="rrsync -ro '{folder}'\"""", "forward ports"),
-        ("""command="rrsync -ro '{folder}'",restrict,port-forwarding""", "forward ports"),
+        pytest.param(
+            """command="rrsync -ro '{folder}'",restrict,port-forwarding""",
+            "forward ports",
+            marks=pytest.mark.long,
+        ),
         (PORT_22, "forward ports"),
-        (PORT_22.replace("permitopen", "permitlisten"), "forward ports"),
+        pytest.param(PORT_22.replace("permitopen", "permitlisten"), "forward ports", marks=pytest.mark.long),
     ],
 )
 def test_a_key_with_too_wide_rights_is_refused(site: Site, options: str, may: str) -> None:
@@ -1120,11 +1129,10 @@ def test_data_of_running_broker_is_refused(site: Site) -> None:
         said = site.said()
         assert f"{own}/data has the data of a Kafka node that may run" in said
         assert "`aqueduct backup`" in said
+        site.by_ssh = False
         assert site.backup(0, "--exclude=*.properties") == 2
         partition = f"{own}/data/__cluster_metadata-0"
-        site.keys.append(site.server.reader(f"{site.folder.parent.name}-partition", Path(partition)))
-        at = f"--source={site.server.login}:{partition}"
-        assert site.backup(0, at, f"--ssh-key={site.keys.pop()}") == 2
+        assert site.backup(0, f"--source={partition}") == 2
         assert f"{partition} has the data of a Kafka node that may run" in site.said()
         assert site.backup(0, "--exclude=/kafka/data") == 0
         os.kill(started.process.id, signal.SIGTERM)
