@@ -167,8 +167,12 @@ def led(asked: AdminClient, name: str, partitions: int) -> bool:
 def numbered(broker: Broker, name: str, partitions: int, records: int) -> str:
     """Create a new topic whose records contain their partition and number."""
     topic = create(broker, unique(name), partitions)
-    for partition in range(partitions):
-        produce(broker, topic, [f"{partition}-{n}" for n in range(records)], partition)
+    values = [
+        {"value": f"{partition}-{n}", "partition": partition}
+        for partition in range(partitions)
+        for n in range(records)
+    ]
+    produce(broker, topic, values)
     return topic
 
 
