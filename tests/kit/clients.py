@@ -226,12 +226,19 @@ def produce(broker: Broker, topic: str, values: Iterable[Any], partition: int = 
     """Write values, or arguments of Producer.produce, in this order."""
     producer = idempotent(broker, **settings)
     write(producer, topic, values, partition)
-    # librdkafka requests a producer id when it gets metadata, or half a second later. The first metadata end
-    # its only connection, so that it cannot request the id. All records are queued now, as they are then.
+    request_id(producer, topic)  # when all records are queued, so that batches are as large as they can be
+    assert producer.flush(SECONDS) == 0
+
+
+def request_id(producer: Producer, topic: str) -> None:
+    """Make a new idempotent producer request its id now.
+
+    librdkafka requests the id when it gets metadata, or half a second later. The first metadata end its only
+    connection, so that it cannot request the id.
+    """
     with suppress(KafkaException):
         for _ in range(2):
             producer.list_topics(topic, timeout=5)
-    assert producer.flush(SECONDS) == 0
 
 
 def producer_of_batches(broker: Broker, topic: str, records: int, **settings: Any) -> Producer:
