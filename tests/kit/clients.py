@@ -167,11 +167,11 @@ def led(asked: AdminClient, name: str, partitions: int) -> bool:
 def numbered(broker: Broker, name: str, partitions: int, records: int) -> str:
     """Create a new topic whose records contain their partition and number."""
     topic = create(broker, unique(name), partitions)
-    values = [
+    values = (
         {"value": f"{partition}-{n}", "partition": partition}
         for partition in range(partitions)
         for n in range(records)
-    ]
+    )
     produce(broker, topic, values)
     return topic
 
