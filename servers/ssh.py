@@ -10,6 +10,7 @@ from shlex import quote
 
 from servers.process import Process, binary, free_ports, listens
 
+# A connection needs little processor time: algorithms are fast, and with SHLVL, bash does not read .bashrc.
 SETTINGS = """
 ListenAddress 127.0.0.1
 ListenAddress ::1
@@ -22,6 +23,9 @@ PermitRootLogin yes
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 UsePAM no
+KexAlgorithms curve25519-sha256
+Ciphers aes128-gcm@openssh.com
+SetEnv SHLVL=1
 """
 
 

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,13 +123,13 @@ def ensemble(directory: Path, many: int = 3) -> Iterator[list[ZooKeeper]]:
     members = "".join(
         f"server.{number}=127.0.0.1:{next(ports)}:{next(ports)}\n" for number in range(1, many + 1)
     )
-    with ExitStack() as stack:
-        servers = []
-        for number in range(1, many + 1):
-            folder = directory / str(number)
-            (folder / "data").mkdir(parents=True)
-            (folder / "data/myid").write_text(str(number))
-            servers.append(stack.enter_context(running(folder, more=members)))
+    folders = [directory / str(number) for number in range(1, many + 1)]
+    for folder in folders:
+        (folder / "data").mkdir(parents=True)
+        (folder / "data/myid").write_text(folder.name)
+    with ExitStack() as stack, ThreadPoolExecutor() as starting:
+        contexts = [running(folder, more=members) for folder in folders]
+        servers = list(starting.map(stack.enter_context, contexts))
         deadline = time.monotonic() + START_SECONDS
         while not all("Mode: " in said(each.port) for each in servers):
             if time.monotonic() > deadline:

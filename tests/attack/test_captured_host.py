@@ -24,15 +24,17 @@ from aqueduct.control_node.certificates import PEM, Wanted
 ROOT = Path(__file__).parents[2]
 HOST, PRINCIPAL = "connect-dev1", "connect-dev"
 # What runs on the host in the place of the module host_keys: whoever has root there may change it.
-MODULE = """
+MODULE = """#!/usr/bin/python
 import json
+from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-module = AnsibleModule({{"keys": {{"type": "list", "elements": "dict", "no_log": False}}}})
-with open({brought!r}, "a") as file:
+module = AnsibleModule({"keys": {"type": "list", "elements": "dict", "no_log": False}})
+folder = Path(module.params["keys"][0]["folder"]).parent
+with (folder / "brought").open("a") as file:
     file.write(json.dumps(module.params["keys"]) + "\\n")
-module.exit_json(**json.loads({answer!r}))
+module.exit_json(**json.loads((folder / "answer").read_text()))
 """
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
@@ -48,6 +50,7 @@ class Captured:
     """A host and its controller, which has an authority."""
 
     folder: Path
+    collections: Path  # with MODULE
     key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
 
     def __post_init__(self) -> None:
@@ -65,11 +68,7 @@ class Captured:
 
     def play(self, *, serves: bool = True, **answer: Any) -> "subprocess.CompletedProcess[str]":
         """Bring the host its keys, as the role certificates does."""
-        told = json.dumps({"files": []} | answer)
-        module = MODULE.format(brought=str(self.folder / "brought"), answer=told)
-        collections = ansible_process.collections_with(
-            self.folder, "plugins/modules/host_keys.py", f"#!/usr/bin/python\n{module}"
-        )
+        (self.folder / "answer").write_text(json.dumps({"files": []} | answer))
         entry = {"principal": PRINCIPAL, "owner": getpass.getuser(), "names": [HOST], "serves": serves}
         task = {
             "aqueduct.estate.host_keys": {
@@ -82,11 +81,11 @@ class Captured:
         }
         book = self.folder / "play.yml"
         book.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
-        return ansible_process.play(
+        return ansible_process.play_again(
             book,
             *(f"--inventory={HOST},", "--connection=local"),
             f"--extra-vars=ansible_python_interpreter={sys.executable}",
-            ANSIBLE_COLLECTIONS_PATH=str(collections),
+            ANSIBLE_COLLECTIONS_PATH=str(self.collections),
         )
 
     def brought(self) -> list[x509.Certificate]:
@@ -96,9 +95,15 @@ class Captured:
         return [x509.load_pem_x509_certificate(each.encode()) for each in given]
 
 
+@pytest.fixture(scope="module")
+def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("captured")
+    return ansible_process.collections_with(folder, "plugins/modules/host_keys.py", MODULE)
+
+
 @pytest.fixture
-def captured(tmp_path: Path) -> Captured:
-    return Captured(tmp_path)
+def captured(tmp_path: Path, collections: Path) -> Captured:
+    return Captured(tmp_path, collections)
 
 
 def request(captured: Captured) -> dict[str, Any]:

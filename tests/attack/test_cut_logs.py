@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from kit import clients
+from kit.cut_logs import await_markers
 from kit.identifiers import assert_printed, has_fact
 from kit.mirror_engine_flows import Flow
 
@@ -27,26 +28,30 @@ from servers.broker import Broker
 HEADER = struct.Struct(">qi")  # of a batch: its first offset, and the bytes that follow
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[Broker]:
-    """Yield a broker that may lose records: no other test uses it."""
-    (tmp_path / "broker").mkdir()
-    with broker.running(tmp_path / "broker") as found:
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Yield a broker that may lose records: no other module uses it, and each test has its own topics."""
+    with broker.running(tmp_path_factory.mktemp("own")) as found:
         yield found
+
+
+def created(own: Broker, *names: str) -> list[str]:
+    return [clients.create(own, clients.unique(name)) for name in names]
 
 
 def write(own: Broker, topic: str, values: range) -> None:
     """Write each record as a batch of its own."""
     producer = clients.idempotent(own)
+    clients.request_id(producer, topic)
     for value in values:
         clients.write(producer, topic, [value])
         assert producer.flush(clients.SECONDS) == 0
 
 
-def lose(own: Broker, folder: Path, topic: str, offset: int) -> None:
+def lose(own: Broker, topic: str, offset: int) -> None:
     """Kill the broker, cut the topic's log at an offset, and start it: its leader has a new epoch."""
     own.process.kill()
-    log = folder / f"broker/data/{topic}-0/00000000000000000000.log"
+    log = own.data / f"{topic}-0/00000000000000000000.log"
     data, position = log.read_bytes(), 0
     while HEADER.unpack_from(data, position)[0] < offset:
         position += HEADER.size + HEADER.unpack_from(data, position)[1]
@@ -75,18 +80,18 @@ def backup(own: Broker, tmp_path: Path) -> Backup:
 def test_backup_reports_truncated_and_regrown_log(
     own: Broker, backup: Backup, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cut, whole = (clients.create(own, name) for name in ("cut", "whole"))
+    cut, whole = created(own, "cut", "whole")
     for topic in (cut, whole):
         write(own, topic, range(10))
-    backup.run("cut,whole")
-    lose(own, tmp_path, cut, 6)
+    backup.run(f"{cut},{whole}")
+    lose(own, cut, 6)
     for topic in (cut, whole):
         write(own, topic, range(100, 110))
     for _ in range(2):  # each run says it again
-        backup.run("cut,whole", ExitCode.INCOMPLETE)
+        backup.run(f"{cut},{whole}", ExitCode.INCOMPLETE)
         said = capsys.readouterr()
-        assert_printed(said.out + said.err, "partition-log-cut", "cut-0", "at 6", "up to 10")
-        assert "whole-0" not in said.out + said.err
+        assert_printed(said.out + said.err, "partition-log-cut", f"{cut}-0", "at 6", "up to 10")
+        assert f"{whole}-0" not in said.out + said.err
     assert "30 records" in stored(tmp_path, capsys)  # 10 of what was cut, and 20
 
 
@@ -94,15 +99,15 @@ def test_backup_reports_truncated_and_regrown_log(
 def test_new_leaders_cut_nothing(
     own: Broker, backup: Backup, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    topic = clients.create(own, "led")
+    [topic] = created(own, "led")
     for start in (0, 10):
         write(own, topic, range(start, start + 10))
-        backup.run("led")
-        backup.run("led")
+        backup.run(topic)
+        backup.run(topic)
         own.process.kill()
         own.process.start()
     clients.wait_for("the broker", lambda: clients.ends(own, topic, 0) == [20])
-    backup.run("led")
+    backup.run(topic)
     assert "20 records" in stored(tmp_path, capsys)
 
 
@@ -116,7 +121,8 @@ def test_landing_skips_truncated_and_regrown_log(
     own: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     declarations, report = tmp_path / "tables.yml", tmp_path / "land.json"
-    declared = {"table": "lake.landed", "topics": ["cut", "whole"], "columns": [{"name": "n", "type": "int"}]}
+    cut, whole = created(own, "cut", "whole")
+    declared = {"table": "lake.landed", "topics": [cut, whole], "columns": [{"name": "n", "type": "int"}]}
     declarations.write_text(json.dumps([declared]))
 
     def land(action: str = "--until-caught-up") -> tuple[int, dict[str, Any]]:
@@ -128,29 +134,28 @@ def test_landing_skips_truncated_and_regrown_log(
     def write_objects(topic: str, values: range) -> None:
         clients.produce(own, topic, [json.dumps({"n": value}) for value in values])
 
-    for topic in ("cut", "whole"):
-        clients.create(own, topic)
+    for topic in (cut, whole):
         write_objects(topic, range(6))
         write_objects(topic, range(6, 10))
     code, landed = land()
     assert (code, landed["rows"]) == (0, 20)
-    lose(own, tmp_path, "cut", 6)
-    for topic in ("cut", "whole"):
+    lose(own, cut, 6)
+    for topic in (cut, whole):
         write_objects(topic, range(100, 110))
     for rows in (10, 0):  # each run reports it again
         code, landed = land()
         assert (code, landed["rows"]) == (3, rows)
-        assert_printed(capsys.readouterr().out, "landed-topic-truncated", "cut-0", "offset 6", "offset 10")
+        assert_printed(capsys.readouterr().out, "landed-topic-truncated", f"{cut}-0", "offset 6", "offset 10")
     for action in ("status", "verify"):
         code, found = land(action)
         assert code == 3
         assert [(each["id"], each["what"]) for each in found["left_out"]] == [
-            ("landed-topic-truncated", "cut-0")
+            ("landed-topic-truncated", f"{cut}-0")
         ]
 
 
 @contextmanager
-def feeding(own: Broker, session: int = 1, topics: Collection[str] = ("cut", "whole")) -> Iterator[Feed]:
+def feeding(own: Broker, topics: Collection[str], session: int = 1) -> Iterator[Feed]:
     end = End("source", own.plaintext)
     with connect(end, "sender") as client, connect(end, "sender") as following:
         yield Feed(
@@ -179,30 +184,30 @@ def sent(feed: Feed, records: int) -> dict[str, list[tuple[int, int]]]:
 
 @pytest.mark.parametrize("restarted", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_link_sends_nothing_of_truncated_and_regrown_log(
-    own: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture, restarted: bool
+    own: Broker, caplog: pytest.LogCaptureFixture, restarted: bool
 ) -> None:
     """Its sender is there all the time, or away and continues from what it committed."""
-    for topic in ("cut", "whole"):
-        clients.create(own, topic)
+    cut, whole = created(own, "cut", "whole")
+    for topic in (cut, whole):
         write(own, topic, range(10))
 
     def break_it() -> None:
-        lose(own, tmp_path, "cut", 6)
-        for topic in ("cut", "whole"):
+        lose(own, cut, 6)
+        for topic in (cut, whole):
             write(own, topic, range(100, 110))
 
-    with feeding(own) as feed:
+    with feeding(own, [cut, whole]) as feed:
         sent(feed, 20)
         feed.commit(feed.reached())
         if not restarted:
             break_it()
-            assert sent(feed, 10).keys() == {"whole"}
-            assert_named(feed, caplog)
+            assert sent(feed, 10).keys() == {whole}
+            assert_named(feed, cut, caplog)
     if restarted:
         break_it()
-        with feeding(own, session=2) as feed:
-            assert sent(feed, 10).keys() == {"whole"}
-            assert_named(feed, caplog)
+        with feeding(own, [cut, whole], session=2) as feed:
+            assert sent(feed, 10).keys() == {whole}
+            assert_named(feed, cut, caplog)
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -213,7 +218,7 @@ def test_link_sends_recreated_topic_from_start(source: Broker, restarted: bool) 
     """
     topic = clients.create(source, clients.unique("linked"))
     write(source, topic, range(10))
-    with feeding(source, topics=[topic]) as feed:
+    with feeding(source, [topic]) as feed:
         assert sent(feed, 10)[topic][-1][1] == 9
         reached = feed.reached()
         feed.commit(reached)
@@ -224,7 +229,7 @@ def test_link_sends_recreated_topic_from_start(source: Broker, restarted: bool) 
         else:
             assert offsets(sent(feed, 20)[topic]) == [*range(20)]
     if restarted:
-        with feeding(source, session=2, topics=[topic]) as feed:
+        with feeding(source, [topic], session=2) as feed:
             assert offsets(sent(feed, 20)[topic]) == [*range(20)]
 
 
@@ -232,27 +237,27 @@ def offsets(ranges: list[tuple[int, int]]) -> list[int]:
     return [offset for first, last in ranges for offset in range(first, last + 1)]
 
 
-def assert_named(feed: Feed, caplog: pytest.LogCaptureFixture) -> None:
+def assert_named(feed: Feed, cut: str, caplog: pytest.LogCaptureFixture) -> None:
     def noticed() -> bool:
         assert not list(feed.poll(0.5))
         return bool(feed.cut)
 
     clients.wait_for("the cut log", noticed)
     assert feed.cut == 1
-    facts = ("cut-0", "at 6", "offset 10")
+    facts = (f"{cut}-0", "at 6", "offset 10")
     assert sum(all(has_fact(message, fact) for fact in facts) for message in caplog.messages) == 1
 
 
 def test_batches_mirror_continues_where_log_was_truncated(
     own: Broker, target: Broker, tmp_path: Path
 ) -> None:
-    topic, report = clients.create(own, clients.unique("cut")), tmp_path / "mirror.json"
+    [topic], report = created(own, "cut"), tmp_path / "mirror.json"
     argv = ["replicate", "--flow", topic, "--topics-pattern", topic.replace(".", "[.]"), "--until-caught-up"]
     argv += ["--source-bootstrap-server", own.plaintext, "--target-bootstrap-server", target.plaintext]
     argv += ["--report", str(report)]
     write(own, topic, range(10))
     assert main(argv) == ExitCode.DONE
-    lose(own, tmp_path, topic, 6)
+    lose(own, topic, 6)
     write(own, topic, range(100, 110))
     assert main(argv) == ExitCode.INCOMPLETE
     values = [int(value or b"") for _, value, _, _ in clients.records(target, topic)]
@@ -278,7 +283,7 @@ def test_running_batches_mirror_continues_where_log_was_truncated(
 
     with flow.running("--tasks", "1"):
         clients.wait_for("the first records", lambda: arrived(cut) == arrived(whole) == [*range(10)])
-        lose(own, tmp_path, cut, 6)
+        lose(own, cut, 6)
         for topic in (cut, whole):
             write(own, topic, range(100, 110))
         expected = [*range(10), *range(100, 110)]
@@ -312,8 +317,8 @@ def test_running_batches_mirror_stores_lost_positions_again(
         write(1)
         process.send_signal(signal.SIGSTOP)
         clients.settle(own, positions_topic(flow.name))
-        time.sleep(1)  # the coordinator notes that all markers are written, and writes none after its start
-        lose(own, tmp_path, positions_topic(flow.name), end)
+        await_markers(own)
+        lose(own, positions_topic(flow.name), end)
         process.send_signal(signal.SIGCONT)
         write(1)  # the position of the other partition is stored again, too
         clients.settle(own, positions_topic(flow.name))

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import fuzz_bytes
@@ -12,20 +13,46 @@ from fuzz_bytes import PARSERS, Parser
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = "6" if os.environ.get("AQUEDUCT_ALL_SEEDS") else "2"
+# Forks for each parser, because the import of all parsers takes a second.
+SERVER = """
+import os, sys
+import fuzz_bytes
+for request in sys.stdin:
+    name, seconds, *files = request.rstrip("\\n").split("\\t")
+    if not (child := os.fork()):
+        for number, file in enumerate(files, 1):
+            os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600), number)
+        sys.exit(fuzz_bytes.main([name, "--seconds", seconds]))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator["subprocess.Popen[str]"]:
+    paths = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    pipe, command = subprocess.PIPE, [sys.executable, "-c", SERVER]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **paths}, stdin=pipe, stdout=pipe, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_mutated_bytes_yield_value_or_declared_error(name: str) -> None:
+def test_mutated_bytes_yield_value_or_declared_error(
+    server: "subprocess.Popen[str]", tmp_path: Path, name: str
+) -> None:
     """Run in a process of its own, whose memory is measured."""
-    run = subprocess.run(
-        [sys.executable, "tests/fuzz_bytes.py", name, "--seconds", SECONDS],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    assert run.stdout.startswith(f"{name}: ")
+    assert server.stdin
+    assert server.stdout
+    out, err = tmp_path / "out", tmp_path / "err"
+    print(name, SECONDS, out, err, sep="\t", file=server.stdin, flush=True)
+    code = server.stdout.readline().strip()
+    assert code == "0", err.read_text()[-3000:]
+    assert out.read_text().startswith(f"{name}: ")
 
 
 def spin(data: bytes) -> None:

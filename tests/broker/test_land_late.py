@@ -55,8 +55,10 @@ def ends(day: date) -> datetime:
 
 
 def fill(lake: LandingFolder, topic: str, chance: random.Random, number: int) -> None:
-    for partition in range(2):
-        clients.produce(lake.broker, topic, records(chance, number), partition)
+    both = (
+        {**record, "partition": partition} for partition in range(2) for record in records(chance, number)
+    )
+    clients.produce(lake.broker, topic, both)
 
 
 def should_be(lake: LandingFolder, topic: str, after: timedelta = AFTER) -> tuple[list[Row], list[Row], int]:

@@ -427,11 +427,15 @@ def test_a_service_reports_a_silent_metastore(lake: HiveLake) -> None:
     )
 
 
-def test_table_is_behind_while_metastore_database_is_down(landed: Landed, metastore: HiveMetastore) -> None:
+def test_table_is_behind_while_metastore_database_is_down(
+    landed: Landed, metastore: HiveMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert landed.follow([1]) is None
     metastore.database.kill()
     try:
-        assert "The metastore thrift://" in str(landed.follow([1, 2]))
+        with monkeypatch.context() as patch:
+            patch.setattr("aqueduct.land.metastore.ANSWER_SECONDS", 2)
+            assert "The metastore thrift://" in str(landed.follow([1, 2]))
     finally:
         metastore.database.start()
     landed.catalogue = Catalogue([("127.0.0.1", metastore.port)], landed.folder.as_uri())

@@ -60,8 +60,10 @@ def records(chance: random.Random, number: int) -> Iterator[dict[str, Any]]:
 
 
 def fill(lake: LandingFolder, topic: str, chance: random.Random, number: int) -> None:
-    for partition in range(2):
-        clients.produce(lake.broker, topic, records(chance, number), partition)
+    both = (
+        {**record, "partition": partition} for partition in range(2) for record in records(chance, number)
+    )
+    clients.produce(lake.broker, topic, both)
 
 
 def change(lake: LandingFolder, topic: str, **more: Any) -> None:
@@ -290,7 +292,9 @@ def test_beside_a_lander_that_runs(lake: LandingFolder, topic: str) -> None:
     change(lake, topic)
     lander = lake.start("--every", "1s")
     try:
-        for _ in range(6):
+        fill(lake, topic, chance, 50)
+        clients.wait_for("a round of the lander", lambda: len(lake.commits()) > 1)
+        for _ in range(5):
             fill(lake, topic, chance, 50)
             assert try_again(lake, "--execute") == 0
             time.sleep(0.3)

@@ -36,7 +36,7 @@ esac
 """
 PORT_22 = """command="rrsync -ro '{folder}'",restrict,port-forwarding,permitopen="127.0.0.1:22\""""
 LESS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
-BIG = 400_000_000  # bytes, which take rsync seconds
+BIG = 200_000_000  # bytes, which take rsync half a second
 
 
 @pytest.fixture(scope="module")
@@ -88,28 +88,28 @@ class Site:
 
 
 @pytest.fixture
-def site(
+def here(
     server: SshServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Site:
+    """Return one that is on this host: ssh takes its time."""
     folder = tmp_path / "etc kafka"
     folder.mkdir()
     fill(folder)
-    made = Site(
+    return Site(
         server,
         folder,
         tmp_path / "backups",
         capsys,
         lambda at: monkeypatch.setattr(timestamps, "now", lambda: at),
+        by_ssh=False,
     )
-    made.keys.append(server.reader(tmp_path.name, folder))
-    return made
 
 
 @pytest.fixture
-def here(site: Site) -> Site:
-    """Return one that is on this host: ssh takes its time."""
-    site.by_ssh = False
-    return site
+def site(here: Site, tmp_path: Path) -> Site:
+    here.by_ssh = True
+    here.keys.append(here.server.reader(tmp_path.name, here.folder))
+    return here
 
 
 def fill(folder: Path) -> None:
@@ -296,9 +296,9 @@ def test_what_each_day_took_adds_up(here: Site) -> None:
 # Interruptions
 
 
-def test_next_backup_removes_incomplete_one_of_killed_process(site: Site) -> None:
-    assert site.backup(0) == 0
-    with (site.folder / "big").open("wb") as file:
+def test_next_backup_removes_incomplete_one_of_killed_process(here: Site) -> None:
+    assert here.backup(0) == 0
+    with (here.folder / "big").open("wb") as file:
         file.truncate(BIG)
     command = [
         sys.executable,
@@ -306,24 +306,31 @@ def test_next_backup_removes_incomplete_one_of_killed_process(site: Site) -> Non
         "aqueduct.cli",
         "files",
         "backup",
-        f"--backups={site.backups}",
+        f"--backups={here.backups}",
         "--name=etc",
     ]
-    process = subprocess.Popen([*command, *site.source])
-    wait_until("half of it", lambda: half_written(site))
+    process = subprocess.Popen([*command, *here.source])
+    wait_until("half of it", lambda: half_written(here))
+    copying = children(process.pid, "rsync")
+    for each in copying:
+        os.kill(each, signal.SIGSTOP)
     process.kill()
     process.wait()
-    assert site.dates() == [date(0)]
-    assert site.run("list") == 0
-    assert "1 backup that is not complete" in site.said()
+    assert here.dates() == [date(0)]
+    assert here.run("list") == 0
+    assert "1 backup that is not complete" in here.said()
     # rsync has the lock until it ends, too, so nobody removes what it writes.
-    (site.folder / "big").unlink()
-    wait_until("the lock", lambda: site.run("prune", "--keep-last=9") == 0)
-    assert "1 that were never complete" in site.said()
-    assert site.backup(1) == 0
-    assert site.dates() == [date(0), date(1)]
-    assert not [*site.backups.glob("etc/.unfinished-*")]
-    assert site.inode(0, "keys/broker.key") == site.inode(1, "keys/broker.key")
+    assert here.run("prune", "--keep-last=9") == 2
+    assert_printed(here.said(), "lock-held", here.backups / "etc")
+    for each in copying:
+        os.kill(each, signal.SIGKILL)
+    (here.folder / "big").unlink()
+    wait_until("the lock", lambda: here.run("prune", "--keep-last=9") == 0)
+    assert "1 that were never complete" in here.said()
+    assert here.backup(1) == 0
+    assert here.dates() == [date(0), date(1)]
+    assert not [*here.backups.glob("etc/.unfinished-*")]
+    assert here.inode(0, "keys/broker.key") == here.inode(1, "keys/broker.key")
 
 
 def test_full_disk_is_reported_without_partial_backup(here: Site) -> None:
@@ -982,11 +989,16 @@ def test_who_only_reads_needs_no_right_to_write(here: Site) -> None:
 
 
 def test_missing_or_empty_source_fails_without_loss(site: Site) -> None:
+    site.by_ssh = False
     assert site.backup(0) == 0
     (site.folder / "hidden").chmod(0o700)
     shutil.rmtree(site.folder)
     assert site.backup(1) == 1
     assert "[rsync-failed] " in site.said()
+    site.by_ssh = True
+    assert site.backup(1, "--source-moved") == 1
+    assert "[rsync-failed] " in site.said()
+    site.by_ssh = False
     site.folder.mkdir()
     assert site.backup(2) == 2
     assert "[source-folder-empty] " in site.said()
@@ -1003,9 +1015,13 @@ def test_missing_or_empty_source_fails_without_loss(site: Site) -> None:
         ("""command="rrsync '{folder}'",restrict""", "write"),
         ('command="rrsync -ro /",restrict', "read other folders"),
         ("""command="rrsync -ro '{folder}'\"""", "forward ports"),
-        ("""command="rrsync -ro '{folder}'",restrict,port-forwarding""", "forward ports"),
+        pytest.param(
+            """command="rrsync -ro '{folder}'",restrict,port-forwarding""",
+            "forward ports",
+            marks=pytest.mark.long,
+        ),
         (PORT_22, "forward ports"),
-        (PORT_22.replace("permitopen", "permitlisten"), "forward ports"),
+        pytest.param(PORT_22.replace("permitopen", "permitlisten"), "forward ports", marks=pytest.mark.long),
     ],
 )
 def test_a_key_with_too_wide_rights_is_refused(site: Site, options: str, may: str) -> None:
@@ -1113,11 +1129,10 @@ def test_data_of_running_broker_is_refused(site: Site) -> None:
         said = site.said()
         assert f"{own}/data has the data of a Kafka node that may run" in said
         assert "`aqueduct backup`" in said
+        site.by_ssh = False
         assert site.backup(0, "--exclude=*.properties") == 2
         partition = f"{own}/data/__cluster_metadata-0"
-        site.keys.append(site.server.reader(f"{site.folder.parent.name}-partition", Path(partition)))
-        at = f"--source={site.server.login}:{partition}"
-        assert site.backup(0, at, f"--ssh-key={site.keys.pop()}") == 2
+        assert site.backup(0, f"--source={partition}") == 2
         assert f"{partition} has the data of a Kafka node that may run" in site.said()
         assert site.backup(0, "--exclude=/kafka/data") == 0
         os.kill(started.process.id, signal.SIGTERM)

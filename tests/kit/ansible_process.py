@@ -58,10 +58,21 @@ def play(*arguments: str | Path, **environment: str) -> CompletedProcess[str]:
     given = {**os.environ, **PLAIN, **environment}
     if any(name.startswith("ANSIBLE_") for name in environment):
         return subprocess.run(argv, cwd=ROOT, env=given, capture_output=True, text=True, check=False)
+    return _forked(argv, given, {})
+
+
+def play_again(*arguments: str | Path, **environment: str) -> CompletedProcess[str]:
+    """Run it as `play` does. All runs with the same environment share a process that has imported Ansible."""
+    argv = [str(Path(sys.executable).parent / "ansible-playbook"), *map(str, arguments)]
+    return _forked(argv, {**os.environ, **PLAIN, **environment}, environment)
+
+
+def _forked(argv: list[str], given: dict[str, str], imported: dict[str, str]) -> CompletedProcess[str]:
+    """Run it in a fork of the process that has imported Ansible with these variables."""
     with tempfile.TemporaryDirectory(prefix="play") as folder:
         out, err = (Path(folder, name) for name in ("out", "err"))
         asked = {"argv": argv, "environment": given, "out": str(out), "err": str(err)}
-        ansible = _ansible()
+        ansible = _ansible(tuple(sorted(imported.items())))
         print(json.dumps(asked), file=ansible.stdin, flush=True)
         assert ansible.stdout is not None
         code = int(ansible.stdout.readline())
@@ -84,9 +95,9 @@ def collections_with(folder: Path, path: str, content: str) -> Path:
 
 
 @cache
-def _ansible() -> "subprocess.Popen[str]":
+def _ansible(imported: tuple[tuple[str, str], ...]) -> "subprocess.Popen[str]":
     command = [sys.executable, __file__]
-    pipe, environment = subprocess.PIPE, os.environ | PLAIN
+    pipe, environment = subprocess.PIPE, os.environ | PLAIN | dict(imported)
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, text=True)
     atexit.register(process.kill)
     return process

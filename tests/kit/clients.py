@@ -226,7 +226,19 @@ def produce(broker: Broker, topic: str, values: Iterable[Any], partition: int = 
     """Write values, or arguments of Producer.produce, in this order."""
     producer = idempotent(broker, **settings)
     write(producer, topic, values, partition)
+    request_id(producer, topic)  # when all records are queued, so that batches are as large as they can be
     assert producer.flush(SECONDS) == 0
+
+
+def request_id(producer: Producer, topic: str) -> None:
+    """Make a new idempotent producer request its id now.
+
+    librdkafka requests the id when it gets metadata, or half a second later. The first metadata end its only
+    connection, so that it cannot request the id.
+    """
+    with suppress(KafkaException):
+        for _ in range(2):
+            producer.list_topics(topic, timeout=5)
 
 
 def producer_of_batches(broker: Broker, topic: str, records: int, **settings: Any) -> Producer:
@@ -308,7 +320,8 @@ def consumer(broker: Broker, group: str = "", **settings: Any) -> Consumer:
 def read(broker: Broker, topic: str, *partitions: int, start: int | None = None) -> list[Message]:
     """Read partitions (by default 0) one after another, each to its end or to an open transaction."""
     partitions = partitions or (0,)
-    reader = consumer(broker)
+    # The end of a partition is reported after a fetch without records, which takes 500 ms by default.
+    reader = consumer(broker, **{"fetch.wait.max.ms": 20})
     try:
         places = [TopicPartition(topic, number) for number in partitions]
         for place in places:

@@ -71,17 +71,16 @@ class HiveLake:
 
     def produce(self, days: range, number: int, **more: object) -> None:
         """Produce so many records to each partition, with timestamps on days of November 2023."""
-        first = len(self.produced)
+        first, values = len(self.produced), list[dict[str, Any]]()
         for partition in range(PARTITIONS):
-            values = []
             for n in range(number):
                 at = NOVEMBER + days[n % len(days)] * DAY + n
                 value = {"n": n, "price": f"{n}.{partition}5", "names": ["ä", str(n)], "at": at, **more}
-                values.append(json.dumps(value).encode())
+                values.append({"value": json.dumps(value).encode(), "partition": partition})
                 offset = sum(each["k_partition"] == partition for each in self.produced)
                 day = f"2023-11-{1 + days[n % len(days)]:02d}"
                 self.produced.append({"k_partition": partition, "k_offset": offset, **value, "day": day})
-            clients.produce(self.broker, self.topic, values, partition)
+        clients.produce(self.broker, self.topic, values)
         assert len(self.produced) == first + number * PARTITIONS
 
     def expected(self) -> list[dict[str, Any]]:

@@ -119,8 +119,12 @@ def flights(chance: random.Random, number: int, poison: float = 0.0) -> Iterator
 
 
 def fill(lake: LandingFolder, topic: str, chance: random.Random, number: int, poison: float = 0.0) -> None:
-    for partition in range(3):
-        clients.produce(lake.broker, topic, flights(chance, number, poison), partition)
+    records = (
+        {**record, "partition": partition}
+        for partition in range(3)
+        for record in flights(chance, number, poison)
+    )
+    clients.produce(lake.broker, topic, records)
 
 
 def messages(lake: LandingFolder, topic: str) -> list[Message]:

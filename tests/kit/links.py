@@ -74,6 +74,7 @@ class Link:
         """Write various records to both partitions at the source."""
         chance = random.Random(seed)  # noqa: S311
         producer = clients.idempotent(self.source, **{"linger.ms": 20, **settings})
+        clients.request_id(producer, self.topic)
         for number in range(count):
             key = chance.choice([None, b"", b"k%d" % number])
             value = chance.choice([None, b"", b"%d " % number + chance.randbytes(chance.randrange(400))])

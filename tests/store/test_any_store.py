@@ -120,16 +120,18 @@ def test_an_object_is_removed(store: EditableObjects) -> None:
 
 
 def test_many_objects_are_removed_at_once(store: EditableObjects) -> None:
-    paths = [f"a/{number % 7}/{number:04d}" for number in range(1_200)]
+    # S3 lists and removes 1,000 objects with one request; from other stores, they are removed one by one.
+    removed, stay = (1_000, 200) if store.url.startswith("s3:") else (150, 50)
+    paths = [f"a/{number % 7}/{number:04d}" for number in range(removed + stay)]
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda path: store.create(path, b"x"), paths))
     listed = store.list("a")
     assert next(listed).path == "a/0/0000"
     for _ in range(2):  # of two who do it at once, neither finds fault
-        store.remove_many(paths[:1_000])
+        store.remove_many(paths[:removed])
     store.remove_many([])
     assert {each.path for each in listed} <= set(paths)  # a listing that is under way meanwhile ends
-    assert [each.path for each in store.list("a")] == sorted(paths[1_000:])
+    assert [each.path for each in store.list("a")] == sorted(paths[removed:])
 
 
 def test_when_an_object_was_written(store: Objects) -> None:

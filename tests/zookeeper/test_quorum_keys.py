@@ -9,6 +9,7 @@ import base64
 import getpass
 import hashlib
 import re
+import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_acl
-from kit import clients
-from kit.ensembles import let_in, module, ready, start, stop
+from kit import clients, plugin_modules
+from kit.ensembles import let_in, module, start, stop
 
 from aqueduct.estate.zookeeper import Server, connect
 from servers import zookeeper
@@ -30,6 +31,7 @@ SECRET = b"a salted password of a user"
 # The intruder's own word for who its client is.
 SUPER = "super:of the intruder"
 SUPER_DIGEST = f"super:{base64.b64encode(hashlib.sha1(SUPER.encode()).digest()).decode()}"  # noqa: S324
+READY = plugin_modules.load("zookeeper_ready")  # called without a process each time
 BROKER = [make_acl("x509", "CN=kafka-old", all=True)]
 OBSERVER = """
 tickTime=2000
@@ -68,10 +70,19 @@ class Ensemble:
     def connect(self) -> str:
         return connect(self.servers)
 
-    def wait(self) -> None:
-        """Wait until every server serves and one leads."""
-        said = ready(self.processes, self.authority, self.servers[0], every=True)
-        assert "failed" not in said, said
+    def wait(self) -> dict[str, str]:
+        """Wait until every server serves and one leads, and return the mode of each address."""
+        context = ssl.create_default_context(cafile=str(self.authority.certificate))
+        context.load_cert_chain(self.authority.issue("asking"))
+        addresses = [server.address for server in self.servers]
+        asked = {"own": addresses[0], "servers": addresses, "every": True}
+
+        def serving() -> dict[str, str] | None:
+            modes, wrong = READY.look(asked, context)
+            return None if wrong else modes
+
+        modes: dict[str, str] = clients.wait_for("servers that serve", serving)
+        return modes
 
     def restart(self, server: Server) -> None:
         """Restart a server, and wait until all serve."""
@@ -80,11 +91,8 @@ class Ensemble:
         self.wait()
 
     def leader(self) -> Server:
-        self.wait()
-        modes = (
-            (each, ready(self.processes, self.authority, each, every=True)["mode"]) for each in self.servers
-        )
-        return next(each for each, mode in modes if mode == "leader")
+        modes = self.wait()
+        return next(each for each in self.servers if modes[each.address] == "leader")
 
 
 @contextmanager
@@ -161,33 +169,39 @@ def has_secret(home: Path) -> bool:
     return any(SECRET in path.read_bytes() for path in files)
 
 
-def test_another_certificate_of_the_authority_observes_nothing(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    home = tmp_path_factory.mktemp("attacked")
+    with ensemble(home / "ensemble", Authority(home / "pki")) as started:
+        yield started
+
+
+def test_another_certificate_of_the_authority_observes_nothing(attacked: Ensemble, tmp_path: Path) -> None:
     """The control is a key of the ensemble's own, with which the same program gets all."""
-    authority = Authority(tmp_path / "pki")
-    with ensemble(tmp_path / "ensemble", authority) as attacked:
-        client = start(attacked.connect, authority.client_config("kafka-old"))
-        client.create("/users", SECRET, acl=BROKER)
-        stop(client)
-        everybody = authority.certificate.read_text() + "".join(
-            quorum_keys(home).certificates().used for home in attacked.homes.values()
-        )
-        captured = authority.issue("backup-pro1").read_text()
-        with observer(tmp_path / "intruder", captured, attacked.servers, everybody) as (home, port):
-            clients.wait_for("its end", lambda: observes(port) or is_refused(home, attacked.servers), 60)
-            assert not observes(port)
-            assert not has_secret(home)
-        leader = attacked.leader()
-        for server in attacked.servers:
-            assert not let_in(server.election_port, home / "key.pem")
-        assert not let_in(leader.quorum_port, home / "key.pem")
-        own = (attacked.homes[leader] / "quorum/own.pem").read_text()
-        with observer(tmp_path / "control", own, attacked.servers, everybody) as (home, port):
-            clients.wait_for("its mode", lambda: observes(port), 60)
-            clients.wait_for("the tree", lambda: has_secret(home), 30)
-            write_as_super(port, "/users", b"of the intruder")
-        client = start(attacked.connect, authority.client_config("kafka-old"))
-        assert client.get("/users")[0] == b"of the intruder"
-        stop(client)
+    authority = attacked.authority
+    client = start(attacked.connect, authority.client_config("kafka-old"))
+    client.create("/users", SECRET, acl=BROKER)
+    stop(client)
+    everybody = authority.certificate.read_text() + "".join(
+        quorum_keys(home).certificates().used for home in attacked.homes.values()
+    )
+    captured = authority.issue("backup-pro1").read_text()
+    with observer(tmp_path / "intruder", captured, attacked.servers, everybody) as (home, port):
+        clients.wait_for("its end", lambda: observes(port) or is_refused(home, attacked.servers), 60)
+        assert not observes(port)
+        assert not has_secret(home)
+    leader = attacked.leader()
+    for server in attacked.servers:
+        assert not let_in(server.election_port, home / "key.pem")
+    assert not let_in(leader.quorum_port, home / "key.pem")
+    own = (attacked.homes[leader] / "quorum/own.pem").read_text()
+    with observer(tmp_path / "control", own, attacked.servers, everybody) as (home, port):
+        clients.wait_for("its mode", lambda: observes(port), 60)
+        clients.wait_for("the tree", lambda: has_secret(home), 30)
+        write_as_super(port, "/users", b"of the intruder")
+    client = start(attacked.connect, authority.client_config("kafka-old"))
+    assert client.get("/users")[0] == b"of the intruder"
+    stop(client)
 
 
 def write_as_super(port: int, path: str, data: bytes) -> None:
@@ -211,46 +225,45 @@ def switch(attacked: Ensemble, server: Server) -> None:
     assert said.get("changed"), said
 
 
-def test_running_servers_replace_keys_and_refuse_old_ones(tmp_path: Path) -> None:
+def test_running_servers_replace_keys_and_refuse_old_ones(attacked: Ensemble, tmp_path: Path) -> None:
     """Another authority has signed the new ones. After each of them a server restarts, and finds the others.
 
     The service's certificates have ended, as where no run of the playbook came in time: a quorum goes on.
     """
-    authority, following = Authority(tmp_path / "pki"), Authority(tmp_path / "following")
-    with ensemble(tmp_path / "ensemble", authority) as attacked:
-        client = start(attacked.connect, authority.client_config("zookeeper-old"))
-        client.create("/kept", b"as it was")
-        former = {}
-        for server, home in attacked.homes.items():
-            former[server] = tmp_path / f"former-{server.server_id}.pem"
-            former[server].write_text((home / "quorum/own.pem").read_text())
-            (home / "service.new").write_bytes(following.issue("zookeeper-old", days=-1).read_bytes())
-            assert quorum_keys(home).offer(home / "service.new", in_use=False)
-        untrusted = attacked.servers[0]
-        said = module(
-            "zookeeper_quorum_keys",
-            folder=str(attacked.homes[untrusted] / "quorum"),
-            owner=getpass.getuser(),
-            take=True,
-            ask=[each.election_address for each in attacked.servers if each != untrusted],
-            timeout_seconds=1,
+    authority, following = attacked.authority, Authority(tmp_path / "following")
+    client = start(attacked.connect, authority.client_config("zookeeper-old"))
+    client.create("/kept", b"as it was")
+    former = {}
+    for server, home in attacked.homes.items():
+        former[server] = tmp_path / f"former-{server.server_id}.pem"
+        former[server].write_text((home / "quorum/own.pem").read_text())
+        (home / "service.new").write_bytes(following.issue("zookeeper-old", days=-1).read_bytes())
+        assert quorum_keys(home).offer(home / "service.new", in_use=False)
+    untrusted = attacked.servers[0]
+    said = module(
+        "zookeeper_quorum_keys",
+        folder=str(attacked.homes[untrusted] / "quorum"),
+        owner=getpass.getuser(),
+        take=True,
+        ask=[each.election_address for each in attacked.servers if each != untrusted],
+        timeout_seconds=1,
+    )
+    assert said["failed"]
+    assert "do not trust the new certificate of this server after 1 s" in said["msg"]
+    trust_each_other(attacked.homes.values())
+    for server in attacked.servers:
+        switch(attacked, server)
+        attacked.restart(server)
+    trust_each_other(attacked.homes.values())
+    for server in attacked.servers:
+        clients.wait_for(
+            "old keys refused",
+            lambda server=server: not any(let_in(server.election_port, key) for key in former.values()),
+            30,
         )
-        assert said["failed"]
-        assert "do not trust the new certificate of this server after 1 s" in said["msg"]
-        trust_each_other(attacked.homes.values())
-        for server in attacked.servers:
-            switch(attacked, server)
-            attacked.restart(server)
-        trust_each_other(attacked.homes.values())
-        for server in attacked.servers:
-            clients.wait_for(
-                "old keys refused",
-                lambda server=server: not any(let_in(server.election_port, key) for key in former.values()),
-                30,
-            )
-        attacked.restart(attacked.leader())
-        assert client.get("/kept")[0] == b"as it was"
-        stop(client)
+    attacked.restart(attacked.leader())
+    assert client.get("/kept")[0] == b"as it was"
+    stop(client)
 
 
 @pytest.mark.long
