@@ -130,6 +130,8 @@ def _unlisted(
             reasons[number] = f"broker {leader}, which leads the partition, does not answer"
         else:
             asked.setdefault(leader, {})[group] = number
+    if not _may_describe_any(client, asked):
+        asked = {}
     responses = {
         leader: client.submit(_offsets_request(dict.fromkeys(of)), leader) for leader, of in asked.items()
     }
@@ -138,10 +140,19 @@ def _unlisted(
         answers: dict[str, Any] = dict.fromkeys(partition_by_group, OmittedError())
         answers |= dict(_committed({}, client.wait(response)))
         for group, answer in answers.items():
-            if isinstance(answer, KafkaError) and not isinstance(answer, GroupAuthorizationFailedError):
+            if isinstance(answer, KafkaError):
                 why = f"broker {leader} does not coordinate its groups ({type(answer).__name__})"
                 reasons[partition_by_group[group]] = why
     return {TopicPartition(GROUPS, number): why for number, why in sorted(reasons.items())}
+
+
+def _may_describe_any(client: Client, groups_by_leader: Mapping[int, Iterable[str]]) -> bool:
+    """Ask about one group only: brokers log each group that is denied."""
+    for leader, names in groups_by_leader.items():
+        request = _offsets_request(dict.fromkeys(list(names)[:1]))
+        answers = dict(_committed({}, client.send(request, leader))).values()
+        return not any(isinstance(answer, GroupAuthorizationFailedError) for answer in answers)
+    return True
 
 
 def _list(client: Client, silent: Collection[int]) -> dict[str, ConsumerGroup]:

@@ -13,7 +13,9 @@ from aqueduct import cli
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
-from aqueduct.kafka.client_config import End
+from aqueduct.kafka.acls import Acl, AclChanges
+from aqueduct.kafka.admin.acls import apply_acls
+from aqueduct.kafka.client_config import End, load
 from aqueduct.kafka.diagnosis import GROUPS, group_partition
 from servers import broker as brokers
 from servers.broker import Broker
@@ -74,6 +76,25 @@ def test_lag_of_unlisted_groups_is_unknown(damaged: Broker, capsys: pytest.Captu
         ("groups-unlisted", f"{GROUPS}-{DAMAGED}"),
         ("group-unknown", f"group {LOST[0]}"),
     }
+
+
+def test_client_of_one_group_gets_this_group(damaged: Broker) -> None:
+    """It may not ask the leaders for other groups."""
+    name = clients.unique("watcher")
+    granted = [
+        Acl(principal=f"User:CN={name}", resource=resource, name=of, pattern="literal", operation="describe")
+        for resource, of in (("group", LISTED[0]), ("topic", GROUPS))
+    ]
+    with raw.connect(End("cluster", damaged.plaintext), "test") as client:
+        apply_acls(client, AclChanges(granted, ()))
+    own = End("cluster", damaged.tls, load(damaged.authority.client_config(name)))
+
+    def listed() -> groups.ListedGroups:
+        with raw.connect(own, "test") as client:
+            return groups.list_groups(client)
+
+    clients.wait_for("the ACLs", lambda: listed().by_name.keys() == {LISTED[0]} and listed().checked)
+    assert listed().unlisted == {}
 
 
 def read(report: Path) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def test_finished_export_is_checked_but_not_rewritten(store: Path, tmp_path: Pat
     for change in (b"cut", None):
         path.write_bytes(change) if change else path.unlink()
         export(store, to, code=ExitCode.FAILED)
-        assert f"flights/{path.name} ({'3 bytes' if change else 'is gone'}" in capsys.readouterr().err
+        assert f"flights/{path.name} ({'3 bytes' if change else 'deleted'}" in capsys.readouterr().err
 
 
 def test_foreign_file_among_exported_files_is_found(store: Path, tmp_path: Path, capsys: Said) -> None:

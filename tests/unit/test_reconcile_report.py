@@ -21,7 +21,9 @@ TWO_SOURCES = ComparedFlow(TARGET, (End("source", "pro1:9092"), End("source", "p
 
 def reading(records: int, ordered: int = 0, unordered: int = 0, append_times: int = 0) -> RangeDigest:
     """Make a reading; untimed digests are equal wherever the count is."""
-    return RangeDigest(Digest(records, ordered, unordered), Digest(records), append_times)
+    return RangeDigest(
+        timed=Digest(records, ordered, unordered), untimed=Digest(records), append_times=append_times
+    )
 
 
 def verdict(*readings: RangeDigest | None, topic: str = "flights", partition: int = 2) -> Verdict:

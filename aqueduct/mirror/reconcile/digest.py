@@ -108,7 +108,7 @@ class Digest:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RangeDigest:
     """The result of reading one range: digests with and without the records' times; joins as digests do."""
 
@@ -120,14 +120,14 @@ class RangeDigest:
     @classmethod
     def of(cls, records: RecordColumns) -> "RangeDigest":
         timed, untimed = (Digest.of(records.fingerprints(with_times)) for with_times in (True, False))
-        return cls(timed, untimed, records.append_times)
+        return cls(timed=timed, untimed=untimed, append_times=records.append_times)
 
     def __add__(self, other: "RangeDigest") -> "RangeDigest":
         return RangeDigest(
-            self.timed + other.timed,
-            self.untimed + other.untimed,
-            self.append_times + other.append_times,
-            self.unreadable or other.unreadable,
+            timed=self.timed + other.timed,
+            untimed=self.untimed + other.untimed,
+            append_times=self.append_times + other.append_times,
+            unreadable=self.unreadable or other.unreadable,
         )
 
     @property
