@@ -47,11 +47,12 @@ def answering(bootstrap_servers: str) -> Iterator[None]:
     except NoAddressReachableError as error:
         raise Failed("broker-address-unreachable", str(error)) from error
     except KafkaError as error:
-        reason = str(error).rstrip(".")
-        raise Failed(
-            "cluster-request-failed",
-            f"The cluster at {bootstrap_servers} rejected a request or did not answer: {reason}.",
-        ) from error
+        message = f"The cluster at {bootstrap_servers} rejected a request or did not answer: {error}"
+        # kafka-python's timeouts do not say which broker did not answer.
+        causes = [message.rstrip(".") + "."]
+        if isinstance(error, KafkaTimeoutError) and (unreached := addresses.unreached()):
+            causes.append(unreached)
+        raise Failed("cluster-request-failed", " ".join(causes)) from error
 
 
 class TellingFailure(logging.Handler):

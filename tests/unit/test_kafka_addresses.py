@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
+from kafka.errors import KafkaTimeoutError
 from kit.clients import wait_for
+from kit.identifiers import raises
 from kit.silent_address import silent_address
 
+from aqueduct.errors import Failed
 from aqueduct.kafka import addresses, client_config
 from aqueduct.kafka.client_config import ClientConfig
+from aqueduct.kafka.client_errors import answering
 
 POLLED: list[tuple[type[Any], Callable[[Any], Any]]] = [
     (AdminClient, lambda client: client.poll(0.1)),
@@ -59,3 +63,12 @@ def test_other_lines_of_the_log_are_passed_on(caplog: pytest.LogCaptureFixture) 
     logger.log(logging.WARNING, "%s [%s] %s", "FAIL", "rdkafka#producer-1", "a:9092/2: Disconnected")
     assert [(entry.levelno, entry.name) for entry in caplog.records] == [(logging.WARNING, "link")]
     assert errors == []
+
+
+def test_timeout_names_addresses_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addresses, "_reported", {})
+    addresses.report(2, "nobody.invalid:9092", "the connection timed out")
+    timeout = KafkaTimeoutError("Failed to get offsets by timestamps in 30000 ms.")
+    facts = ("one:9092", "30000 ms", "nobody.invalid:9092")
+    with raises(Failed, "cluster-request-failed", *facts), answering("one:9092"):
+        raise timeout
