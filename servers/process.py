@@ -72,8 +72,7 @@ class Process:
     @contextmanager
     def silent(self) -> Iterator[None]:
         """Pause the server: it takes connections, and answers nothing."""
-        self._process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self.id, os.WSTOPPED)  # on a busy machine a thread may answer until then
+        suspend(self.id)
         try:
             yield
         finally:
@@ -87,6 +86,12 @@ class Process:
             yield self
         finally:
             self.kill()
+
+
+def suspend(process: int) -> None:
+    """Suspend a child process, and wait until it is: on a busy machine, its threads go on for a moment."""
+    os.kill(process, signal.SIGSTOP)
+    os.waitid(os.P_PID, process, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def binary(name: str) -> str:

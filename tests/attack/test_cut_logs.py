@@ -24,6 +24,7 @@ from aqueduct.link.feed import Feed
 from aqueduct.mirror.engine.names import positions_topic
 from servers import broker
 from servers.broker import Broker
+from servers.process import suspend
 
 HEADER = struct.Struct(">qi")  # of a batch: its first offset, and the bytes that follow
 
@@ -315,7 +316,7 @@ def test_running_batches_mirror_stores_lost_positions_again(
         [end] = clients.settle(own, positions_topic(flow.name))
         write(0)
         write(1)
-        process.send_signal(signal.SIGSTOP)
+        suspend(process.pid)
         clients.settle(own, positions_topic(flow.name))
         await_markers(own)
         lose(own, positions_topic(flow.name), end)

@@ -32,6 +32,7 @@ from aqueduct.mirror.engine.position import position_record
 from aqueduct.mirror.engine.state import FlowState
 from aqueduct.mirror.engine.topics import MirroredTopics
 from servers.broker import Broker
+from servers.process import suspend
 
 
 def odd_records(count: int) -> Iterator[dict[str, object]]:
@@ -119,7 +120,7 @@ def test_suspended_worker_is_fenced_by_its_successor(flow: Flow) -> None:
     clients.produce(flow.source, flow.topic, odd_records(1_000))
     with flow.running() as former:
         clients.wait_for("the first records", lambda: ends(flow)[0] >= 1_000)
-        former.send_signal(signal.SIGSTOP)
+        suspend(former.pid)
         clients.produce(flow.source, flow.topic, odd_records(5_000))
         with flow.running() as successor:
             clients.wait_for("the successor", lambda: ends(flow)[0] >= 6_000)
@@ -406,7 +407,7 @@ def test_records_deleted_by_retention_during_flow_are_listed(flow: Flow) -> None
     clients.produce(flow.source, flow.topic, odd_records(10))
     with flow.running() as process:
         clients.wait_for("the first records", lambda: ends(flow)[0] >= 10)
-        process.send_signal(signal.SIGSTOP)
+        suspend(process.pid)
         # The fetch that is under way brings one record, or nothing: the next one comes too late.
         clients.produce(flow.source, flow.topic, odd_records(1))
         clients.produce(flow.source, flow.topic, odd_records(30))

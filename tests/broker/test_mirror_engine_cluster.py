@@ -28,6 +28,7 @@ from kit.mirror_engine_flows import Flow
 from aqueduct.mirror.engine.names import state_topics
 from servers import quorum
 from servers.broker import Broker
+from servers.process import suspend
 from servers.quorum import Node, Quorum
 
 PARTITIONS = 0, 1, 2
@@ -273,7 +274,7 @@ def test_transaction_that_timed_out_is_not_committed(flow: Flow) -> None:
 
 def was_aborted_by_freeze(process: subprocess.Popen[str], flow: Flow) -> bool:
     """Freeze the process; if it is inside of a transaction, until the coordinator has aborted it."""
-    os.kill(process.pid, signal.SIGSTOP)
+    suspend(process.pid)
     try:
         visible, written = (
             clients.ends(flow.target, flow.topic, *PARTITIONS, isolation=level)

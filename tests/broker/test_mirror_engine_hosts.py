@@ -25,7 +25,7 @@ from aqueduct.mirror.engine.names import positions_topic
 from aqueduct.mirror.engine.position import task_of
 from servers import broker
 from servers.broker import Broker
-from servers.process import free_ports
+from servers.process import free_ports, suspend
 
 PARTITIONS = 0, 1, 2, 3
 TAKEN = "mirror-task-taken"
@@ -183,7 +183,7 @@ def test_standby_continues_after_kill_and_freeze(shared: Flow, tmp_path: Path) -
             wait_for_more(shared)
             stack.enter_context(third.running())
             clients.wait_for("another that is on standby", lambda: third.tasks == 0)
-            second.process.send_signal(signal.SIGSTOP)
+            suspend(second.process.pid)
             wait_for_tasks([third], 1)
             wait_for_more(shared)
             second.process.send_signal(signal.SIGCONT)
@@ -213,7 +213,7 @@ def test_tasks_are_shared_and_counted_once(shared: Flow, tmp_path: Path) -> None
         wait_for_tasks(workers, 1, 1, 2)
         with written_meanwhile(shared):
             wait_for_more(shared)
-            workers[0].process.send_signal(signal.SIGSTOP)
+            suspend(workers[0].process.pid)
             wait_for_tasks(workers[1:], 2, 2)
             wait_for_more(shared)
             workers[0].process.send_signal(signal.SIGCONT)
