@@ -33,13 +33,13 @@ UNREADABLE = "mirror-position-unreadable"
 # Large enough to be moving for a while. The values are distinct, so that a record that comes twice is seen.
 PADDING = "x" * 300
 RECORDS = 40  # for each partition, twenty times a second
-# A program whose tasks start again sooner than usual. A task that was fenced waits for 5 seconds instead of
+# A program whose tasks start again sooner than usual. A task that was fenced waits for 12 seconds instead of
 # 20: by then the other process must have stored that it has the task. A task that failed waits for 1 to 8
 # seconds instead of 5 to 40.
 SOON_AGAIN = (
     "-c",
     "import sys; from aqueduct.cli import main; from aqueduct.mirror.engine import leases; "
-    "leases.RECLAIM_SECONDS, leases.RETRY_SECONDS = 5, (1, 8); sys.exit(main(sys.argv[1:]))",
+    "leases.RECLAIM_SECONDS, leases.RETRY_SECONDS = 12, (1, 8); sys.exit(main(sys.argv[1:]))",
 )
 
 
@@ -114,7 +114,7 @@ def written_meanwhile(flow: Flow) -> Iterator[None]:
                 values = [f"{partition} {number + n} {PADDING}" for n in range(RECORDS)]
                 clients.write(producer, flow.topic, values, partition)
             number += RECORDS
-        assert producer.flush(60) == 0
+        assert producer.flush(clients.SECONDS) == 0
 
     writer = Thread(target=write)
     writer.start()
@@ -194,7 +194,7 @@ def test_standby_continues_after_kill_and_freeze(shared: Flow, tmp_path: Path) -
         assert second.process.poll() is None
         assert second.fences <= 1
         third.process.terminate()  # it leaves the group, so the other need not wait
-        assert third.process.wait(60) == 0
+        assert third.process.wait(clients.SECONDS) == 0
         wait_for_tasks([second], 1)
         clients.produce(shared.source, shared.topic, ["last"])
         clients.wait_for(
@@ -204,7 +204,7 @@ def test_standby_continues_after_kill_and_freeze(shared: Flow, tmp_path: Path) -
         with Worker(shared, tmp_path, "4th", tasks=1).running() as fourth:
             clients.wait_for("a process that is on standby", lambda: fourth.tasks == 0)
             fourth.process.terminate()
-            assert fourth.process.wait(60) == 0
+            assert fourth.process.wait(clients.SECONDS) == 0
 
 
 def test_tasks_are_shared_and_counted_once(shared: Flow, tmp_path: Path) -> None:
@@ -220,13 +220,17 @@ def test_tasks_are_shared_and_counted_once(shared: Flow, tmp_path: Path) -> None
             wait_for_tasks(workers, 1, 1, 2)
             wait_for_more(shared)
             workers[1].process.terminate()
-            assert workers[1].process.wait(60) == 0
+            assert workers[1].process.wait(clients.SECONDS) == 0
             wait_for_tasks([workers[0], workers[2]], 2, 2)
         check_all_arrived_once(shared)
-        metrics = [worker.metrics for worker in (workers[0], workers[2])]
-        assert sum(of["partitions"] for of in metrics) == len(PARTITIONS)
-        assert sum(of["lag"] for of in metrics) == 0
+        clients.wait_for("that each partition is counted once", partial(is_counted_once, workers[::2]))
         assert sum(worker.fences for worker in workers[1:]) == 0
+
+
+def is_counted_once(workers: Sequence[Worker]) -> bool:
+    """Return whether their metrics together are those of a flow that has caught up."""
+    metrics = [worker.metrics for worker in workers]
+    return [sum(of.get(name, -1) for of in metrics) for name in ("partitions", "lag")] == [len(PARTITIONS), 0]
 
 
 def test_workers_yield_while_process_without_sharing_runs(shared: Flow, tmp_path: Path) -> None:
@@ -239,10 +243,10 @@ def test_workers_yield_while_process_without_sharing_runs(shared: Flow, tmp_path
                 clients.wait_for("that it stands back, again and again", lambda: worker.count(TAKEN) >= 2)
                 wait_for_more(shared)
                 assert other.poll() is None
-                assert {finding.split()[0] for finding in shared.findings()} == {f"[{TAKEN}]"}
-                assert worker.metrics["refused"] == 1
+                clients.wait_for("the finding", lambda: {*labels(shared)} == {f"[{TAKEN}]"})
+                clients.wait_for("the refused task", lambda: worker.metrics.get("refused") == 1)
                 other.terminate()
-                assert other.wait(60) == 0
+                assert other.wait(clients.SECONDS) == 0
             wait_for_tasks([worker], 1)
             wait_for_more(shared)
         check_all_arrived_once(shared)
@@ -265,10 +269,14 @@ def test_task_that_fails_does_not_end_others(shared: Flow, tmp_path: Path) -> No
                 clients.produce(shared.source, shared.topic, [f"{number}"], partition)
             for partition in mine:
                 clients.wait_for("the record", partial(records, shared, partition, number + 1))
-        assert worker.metrics["refused"] >= 1
-        assert worker.process.poll() is None
+        clients.wait_for("the refused task", lambda: worker.metrics.get("refused", 0) >= 1)
         # One is the record, the other one is the status of the task.
-        assert [finding.split()[0] for finding in shared.findings()] == [f"[{UNREADABLE}]"] * 2
+        clients.wait_for("both findings", lambda: labels(shared) == [f"[{UNREADABLE}]"] * 2)
+        assert worker.process.poll() is None
+
+
+def labels(flow: Flow) -> list[str]:
+    return [finding.split()[0] for finding in flow.findings()]
 
 
 def has_failed(worker: Worker, times: int) -> bool:

@@ -107,13 +107,13 @@ def test_service_needs_only_the_rights_of_its_flow(source: Broker, target: Broke
     arriving = f"{service.flow.name}.{topic}"
     assert main(service.look) == 3  # it has never run
     with service.running():
-        assert main([*service.look, "--until-caught-up", "--wait=120s"]) == 0
+        assert main([*service.look, "--until-caught-up", "--wait=400s"]) == 0
         assert clients.records(target, arriving, 0, 1, 2) == clients.records(source, topic, 0, 1, 2)
         clients.grow(source, topic, 4)
         clients.configure(source, topic, retention_ms="987654321000")
         clients.produce(source, topic, range(10), 3)
         clients.wait_for("the new partition", lambda: clients.partition_of(target, arriving, 3) is not None)
-        assert main([*service.look, "--until-caught-up", "--wait=120s"]) == 0
+        assert main([*service.look, "--until-caught-up", "--wait=400s"]) == 0
         clients.wait_for(
             "the setting",
             lambda: clients.settings_of(target, arriving)["retention.ms"] == "987654321000",
@@ -133,19 +133,23 @@ def test_status_shows_refused_partitions_and_dead_tasks(
     service = Service(source, target, tmp_path, topics=[topic])
     clients.create(target, topic, 2, max_message_bytes="10000")
     with service.running():
-        assert main([*service.look, "--wait=120s"]) == 0
+        assert main([*service.look, "--wait=400s"]) == 0
         clients.produce(source, topic, [b"x" * 50_000])
         clients.produce(source, topic, [b"y"], 1)
-        clients.wait_for("the other partition", lambda: clients.ends(target, topic, 1)[0])
-        clients.wait_for("the finding", lambda: main(service.look) == 3)
+
+        def is_refused() -> bool:
+            """Return whether the status has the finding, and the position of the other partition."""
+            if main(service.look) != 3:
+                return False
+            return {p["partition"]: p["behind"] for p in service.reported()["partitions"]} == {0: 1, 1: 0}
+
+        clients.wait_for("the finding", is_refused)
         [finding] = service.reported()["findings"]
         assert finding.startswith("[record-too-large]")
-        behind = {p["partition"]: p["behind"] for p in service.reported()["partitions"]}
-        assert behind == {0: 1, 1: 0}
         clients.configure(target, topic, max_message_bytes="100000")
-        assert main([*service.look, "--until-caught-up", "--wait=120s"]) == 0
+        assert main([*service.look, "--until-caught-up", "--wait=400s"]) == 0
     monkeypatch.setattr(position, "SILENT_SECONDS", 1)
-    assert main([*service.look, "--wait=5s"]) == 3
+    clients.wait_for("the finding", lambda: main(service.look) == 3)
     assert {finding.split()[0] for finding in service.reported()["findings"]} == {"[mirror-task-silent]"}
 
 
