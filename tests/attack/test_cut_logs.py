@@ -14,7 +14,7 @@ import pytest
 from kit import clients
 from kit.cut_logs import await_markers
 from kit.identifiers import assert_printed, has_fact
-from kit.mirror_engine_flows import Flow
+from kit.mirror_engine_flows import PATIENT, Flow
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
@@ -282,7 +282,7 @@ def test_running_batches_mirror_continues_where_log_was_truncated(
             return []
         return [int(value or b"") for _, value, _, _ in clients.records(target, topic)]
 
-    with flow.running("--tasks", "1"):
+    with flow.running("--tasks", "1", program=PATIENT):
         clients.wait_for("the first records", lambda: arrived(cut) == arrived(whole) == [*range(10)])
         lose(own, cut, 6)
         for topic in (cut, whole):
@@ -311,7 +311,7 @@ def test_running_batches_mirror_stores_lost_positions_again(
         clients.produce(source, topic, range(10), partition)
         clients.wait_for("the records", lambda: topic in clients.topics(own) and flow.is_equal(partition))
 
-    with flow.running("--tasks", "1") as process:
+    with flow.running("--tasks", "1", program=PATIENT) as process:
         write(0)
         [end] = clients.settle(own, positions_topic(flow.name))
         write(0)

@@ -7,7 +7,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.protocol.admin import ElectionType
 from kit import clients
-from kit.mirror_engine_flows import Flow
+from kit.mirror_engine_flows import PATIENT, RUN, Flow
 
 from aqueduct.mirror.engine.names import state_topics
 from servers import quorum
@@ -43,13 +42,8 @@ SETTINGS = {
     "transaction.state.log.min.isr": "2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
-# Programs of a flow's process: one that waits for brokers also on a slow machine, and one whose transactions
-# may take four seconds.
-RUN = "; import sys; from aqueduct.cli import main; sys.exit(main(sys.argv[1:]))"
-PATIENT = (
-    "from aqueduct.kafka import client, produce; client.STALL_SECONDS = produce.RETRY_SECONDS = 600" + RUN
-)
-IMPATIENT = "from aqueduct.mirror.engine import task; task.TIMEOUT_SECONDS = 4" + RUN
+# A program whose transactions may take four seconds.
+IMPATIENT = "-c", "from aqueduct.mirror.engine import task; task.TIMEOUT_SECONDS = 4" + RUN
 
 
 @pytest.fixture(scope="module")
@@ -144,19 +138,6 @@ def records(start: int, stop: int) -> Iterator[dict[str, object]]:
 
 
 @contextmanager
-def running(flow: Flow, *, tasks: int = 1, program: str = PATIENT) -> Iterator[subprocess.Popen[str]]:
-    """Run the flow in a process of its own, and kill it at the end."""
-    command = [sys.executable, "-c", program, *flow.options, "--refresh", "1s", "--tasks", str(tasks)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        output, _ = process.communicate()
-        print(output)  # for the report of a test that failed
-
-
-@contextmanager
 def written_meanwhile(flow: Flow) -> Iterator[None]:
     """Write records to all partitions of the source all the time, and wait for the last acknowledgement."""
     stopping, unacknowledged = Event(), list[int]()
@@ -210,7 +191,7 @@ def flow(source: Broker, cluster: Broker, tmp_path: Path) -> Flow:
 
 
 def test_moving_leaders_and_coordinators_loses_and_doubles_nothing(flow: Flow) -> None:
-    with running(flow, tasks=2), written_meanwhile(flow):
+    with flow.running("--tasks", "2", program=PATIENT), written_meanwhile(flow):
         wait_for_more(flow)
         for _ in range(3):
             move_leaders(flow.target, flow.topic, *state_topics(flow.name), TRANSACTIONS)
@@ -221,7 +202,7 @@ def test_moving_leaders_and_coordinators_loses_and_doubles_nothing(flow: Flow) -
 def test_partition_below_min_isr_continues_after_replica_returns(flow: Flow, nodes: Quorum) -> None:
     create(flow.target, flow.topic, [[1, 2, 3], [2, 1, 3], [1, 2, 3]], min_insync_replicas="3")
     follower = nodes.brokers[2]
-    with running(flow), written_meanwhile(flow):
+    with flow.running("--tasks", "1", program=PATIENT), written_meanwhile(flow):
         wait_for_more(flow)
         follower.process.stop()
         seen = [-1]
@@ -240,7 +221,7 @@ def test_partition_below_min_isr_continues_after_replica_returns(flow: Flow, nod
 
 def test_full_coordinator_disk_loses_and_doubles_nothing(flow: Flow, nodes: Quorum) -> None:
     """Its broker ends by itself. The others elect leaders, and one of them coordinates transactions."""
-    with running(flow), written_meanwhile(flow):
+    with flow.running("--tasks", "1", program=PATIENT), written_meanwhile(flow):
         wait_for_more(flow)
         coordinator = leader(flow.target, TRANSACTIONS)
         [node] = [node for node in nodes.brokers if node.node_id == coordinator]
@@ -264,7 +245,7 @@ def fill_disk(node: Node) -> None:
 
 def test_transaction_that_timed_out_is_not_committed(flow: Flow) -> None:
     """The coordinator aborts it, and the process repeats it when it continues."""
-    with running(flow, program=IMPATIENT) as process, written_meanwhile(flow):
+    with flow.running("--tasks", "1", program=IMPATIENT) as process, written_meanwhile(flow):
         clients.wait_for("the first records", lambda: moved(flow) or process.poll() is not None)
         clients.wait_for("an aborted transaction", partial(was_aborted_by_freeze, process, flow))
         wait_for_more(flow)
@@ -311,7 +292,8 @@ def test_unclean_elections_at_both_ends_are_listed(
     def has_arrived(flow: Flow, *partitions: int) -> bool:
         return flow.topic in clients.topics(flow.target) and flow.is_equal(*partitions)
 
-    with running(outward), running(inward):
+    one_task = "--tasks", "1"
+    with outward.running(*one_task, program=PATIENT), inward.running(*one_task, program=PATIENT):
         write(0, 100)
         for flow in (outward, inward):
             clients.wait_for("the first records", partial(has_arrived, flow, 0, 1))

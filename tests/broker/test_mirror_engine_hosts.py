@@ -66,7 +66,7 @@ class Worker:
     @contextmanager
     def running(self) -> Iterator["Worker"]:
         with (
-            self.journal.open("w") as journal,
+            self.journal.open("w+") as journal,
             started(*self._options, output=journal, enter=self._enter, program=self._program) as self.process,
         ):
             yield self

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 import pytest
@@ -20,27 +21,38 @@ from aqueduct.mirror.engine import task
 from servers.broker import Broker
 
 PROGRAM = "-m", "aqueduct.cli"
+RUN = "; import sys; from aqueduct.cli import main; sys.exit(main(sys.argv[1:]))"
+# A program that waits for brokers also on a slow machine, where one may start for longer than a minute.
+PATIENT = (
+    "-c",
+    "from aqueduct.kafka import client, produce; client.STALL_SECONDS = produce.RETRY_SECONDS = 600" + RUN,
+)
 
 
 @contextmanager
 def started(
     *arguments: str,
-    output: IO[str] | int = subprocess.PIPE,
+    output: IO[str] | None = None,
     enter: Sequence[str] = (),
     program: Sequence[str] = PROGRAM,
 ) -> Iterator[subprocess.Popen[str]]:
     """Start `aqueduct` in its own process, and kill it at the end.
 
-    `enter`: the beginning of its command. `program`: Python's arguments for a program with other settings.
+    `output`: a file to write and read; None: a new one. `enter`: the beginning of its command. `program`:
+    Python's arguments for a program with other settings.
     """
     command = [*enter, sys.executable, *program, *arguments]
-    process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, text=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        output, _ = process.communicate()
-        print(output)  # for the report of a test that failed
+    # A pipe that nobody reads meanwhile is full when a broker was away for a while: the process would stop.
+    with TemporaryFile("w+") as own:
+        kept = output or own
+        process = subprocess.Popen(command, stdout=kept, stderr=subprocess.STDOUT, text=True)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            kept.seek(0)
+            print(kept.read())  # for the report of a test that failed
 
 
 def catch_up(*arguments: str) -> int:
@@ -74,8 +86,10 @@ class Flow:
         return catch_up(*self.options, "--report", str(self.report), *more)
 
     @contextmanager
-    def running(self, *more: str) -> Iterator[subprocess.Popen[str]]:
-        with started(*self.options, "--refresh", "1s", *more) as process:
+    def running(
+        self, *more: str, output: IO[str] | None = None, program: Sequence[str] = PROGRAM
+    ) -> Iterator[subprocess.Popen[str]]:
+        with started(*self.options, "--refresh", "1s", *more, output=output, program=program) as process:
             yield process
 
     def findings(self, *more: str) -> list[str]:
