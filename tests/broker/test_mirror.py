@@ -44,7 +44,7 @@ def test_mirror_status_reports_lag_missing_workers_and_losses(
     synchronised += "pro1->lake.groups=misspelt-g.*\n"
     topics = rf"misspelt-.*,{PATTERN}"
     with mirror_maker(source, target, tmp_path, topics=topics, rest=ANY_PORT + synchronised):
-        code, text = said("--wait", "300s", "--until-caught-up")
+        code, text = said("--wait", "600s", "--until-caught-up")
         first, unmatched, of_groups = text.splitlines()
         assert of_groups.startswith("[pattern-matches-nothing] misspelt-g.* in the groups")
         assert (code, first) == (3, "2 partitions, 0 of them behind by 0 records.")
@@ -111,7 +111,7 @@ def test_restart_is_not_advised_for_hanging_transaction(
         if TOPIC not in clients.topics(source):
             clients.create(source, TOPIC, 2)
         with mirror_maker(source, target, tmp_path / "before", topics=PATTERN):
-            assert said("--wait", "300s", "--until-caught-up")[0] == 0
+            assert said("--wait", "600s", "--until-caught-up")[0] == 0
         clients.wait_for("no worker", lambda: "No worker" in said()[1])
         positions = "mm2-offsets.pro1.internal"
         clients.settle(target, positions, *range(POSITIONS))
@@ -127,7 +127,7 @@ def test_restart_is_not_advised_for_hanging_transaction(
             [command] = re.findall(r"`aqueduct (transactions abort [^`]*)`", text)
             ending = [*command.split(), "--execute", "--bootstrap-server", target.plaintext]
             assert main(ending) == 0
-            code, text = said("--wait", "300s", "--until-caught-up")
+            code, text = said("--wait", "600s", "--until-caught-up")
             assert code == 0, text
 
 

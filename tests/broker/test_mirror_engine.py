@@ -474,7 +474,7 @@ def test_compacted_topic_arrives_without_what_compaction_removed(
         clients.produce(source, topic, [{"key": "9", "value": unique("value")}])
         return len(clients.records(source, topic)) <= 15
 
-    clients.wait_for("compaction", is_compacted, 60)
+    clients.wait_for("compaction", is_compacted)
     # No more of it, at the target neither, so that both ends have what is compared.
     clients.configure(source, topic, min_cleanable_dirty_ratio="1.0", segment_ms="604800000")
     flow = Flow(source, target, topic, tmp_path)

@@ -39,12 +39,12 @@ def test_offsets_are_told_when_a_leader_comes_back(
     led_by_second: tuple[Broker, Callable[[], Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker, started = led_by_second
-    monkeypatch.setattr(reader, "OFFSETS_SECONDS", 120)
+    monkeypatch.setattr(reader, "OFFSETS_SECONDS", clients.SECONDS)
     end, place = End("source", broker.plaintext), TopicPartition(TOPIC, 0)
     asked = clients.consumer(broker)
     with ThreadPoolExecutor() as threads:
         ranges = threads.submit(reader.ranges, end, [place])
-        ends = threads.submit(clients.watermarks, asked, Place(TOPIC, 0), 120)
+        ends = threads.submit(clients.watermarks, asked, Place(TOPIC, 0), clients.SECONDS)
         with pytest.raises(TimeoutError):  # while nobody leads it, both wait
             ranges.result(timeout=5)
         assert not ends.done()

@@ -122,7 +122,7 @@ def write_each(broker: Broker, begin: str) -> None:
     for number in range(PRODUCERS):
         producer = clients.idempotent(broker)
         producer.produce("kept", f"{begin}-{number}", partition=0)
-        assert producer.flush(30) == 0
+        assert producer.flush(clients.SECONDS) == 0
 
 
 def fill(broker: Broker) -> None:

@@ -752,7 +752,7 @@ def stopped(
             yield ended
         finally:
             process.send_signal(signal.SIGCONT)
-            _, ended.said = process.communicate(timeout=120)
+            _, ended.said = process.communicate(timeout=clients.SECONDS)
             ended.code = process.returncode
 
 

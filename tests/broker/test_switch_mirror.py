@@ -127,7 +127,7 @@ class SwitchedFlow:
                         values = [{"key": f"{number}", "value": f"{partition} {number}"}]
                         clients.write(producer, self.topic, values, partition)
                     number += 1
-                assert producer.flush(180) == 0
+                assert producer.flush(clients.SECONDS) == 0
             except Exception as error:  # for the test's own thread
                 failures.append(error)
 
@@ -209,7 +209,7 @@ def test_flow_that_began_with_batches_goes_to_mirrormaker(flow: SwitchedFlow) ->
         with flow.mm2():
             flow.await_more()
     with flow.mm2():
-        assert flow.inspect("--wait", "300s", "--until-caught-up") == 0
+        assert flow.inspect("--wait", "600s", "--until-caught-up") == 0
     flow.check_equal()
     topic = f"mm2-offsets.{flow.name}.internal"
     partitions: dict[bytes, set[int | None]] = {}

@@ -305,7 +305,7 @@ def run(commands: Sequence[str], tree: Path) -> list[str]:
         start_new_session=True,
     )
     try:
-        printed, _ = shell.communicate(timeout=300)
+        printed, _ = shell.communicate(timeout=1000)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)

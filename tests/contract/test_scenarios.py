@@ -241,7 +241,7 @@ test "$call" != "{fails}"
     )
     command = [tmp_path / "script/test", *arguments] if arguments else [tmp_path / ".ci/run"]
     environment = os.environ | ({"AQUEDUCT_TEST_MINUTES": minutes} if minutes else {})
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
     return run.returncode, (tmp_path / "calls").read_text().splitlines(), run.stdout.splitlines()
 
 

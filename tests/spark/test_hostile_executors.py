@@ -10,7 +10,7 @@ import pytest
 
 from aqueduct.errors import ExitCode
 
-BOUND_SECONDS = 300  # of Spark, which can wait for ever
+BOUND_SECONDS = 1000  # of Spark, which can wait for ever
 REFUSED = {"id": "spark-result-invalid", "code": ExitCode.FAILED, "taken": False}
 
 

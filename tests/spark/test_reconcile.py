@@ -384,7 +384,7 @@ def test_in_spark(brokers: list[Broker], topic: str, tmp_path: Path) -> None:
         write(broker, topic, records)
     command = [sys.executable, "-m", "aqueduct.cli", "reconcile", *ends(source, target)]
     spark = ["--topics", topic, "--master", "local[2]"]
-    run = subprocess.run([*command, *spark], capture_output=True, text=True, timeout=300)
+    run = subprocess.run([*command, *spark], capture_output=True, text=True, timeout=1000)
     assert run.returncode == 3
     assert "5 records of the source are not in the target, first at source offset 45" in run.stdout
     # What takes long tells how far it is; on a busy machine this may.

@@ -17,7 +17,7 @@ from aqueduct.common.keys import ReceiverKey
 from aqueduct.work import sandbox
 from servers.broker import Broker
 
-BOUND_SECONDS = 300  # of Spark, which can wait for ever
+BOUND_SECONDS = 1000  # of Spark, which can wait for ever
 RECORDS = 1_000
 
 

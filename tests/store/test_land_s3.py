@@ -146,7 +146,7 @@ def test_an_iceberg_table_in_s3_is_read_there(lake_in_s3: HiveLake, plain_gatewa
     assert before.location().startswith("s3a://store/")
     assert rows(before) == expected(lake)
     # The last one killed may have left a lock, which keeps others off for a minute.
-    clients.wait_for("a compaction", lambda: main(lake.arguments("compact", *reached)) == 0, 120)
+    clients.wait_for("a compaction", lambda: main(lake.arguments("compact", *reached)) == 0)
     after = table(lake, **settings)
     assert rows(after) == rows(before) == expected(lake)
     assert newest(after)["operation"] == "replace"

@@ -112,7 +112,7 @@ class Node:
             return (
                 self.number
                 in AdminClient({"bootstrap.servers": self.address, "log_level": 0})
-                .list_topics(timeout=1)
+                .list_topics(timeout=5)
                 .brokers
             )
         except KafkaException:
@@ -220,7 +220,7 @@ class Move:
             Ensemble(self.site.zookeeper["zookeeper.connect"], client_config.load(self.properties))
         )
 
-    def module(self, state: str, seconds: int = 60) -> dict[str, Any]:
+    def module(self, state: str, seconds: int = 300) -> dict[str, Any]:
         """Return what the module kafka_migration says."""
         return module(
             "kafka_migration",
@@ -276,7 +276,7 @@ def move(tmp_path: Path) -> Iterator[Move]:
             stack.callback(node.end)
         [(server, process)] = servers.items()
         client = KazooClient(hosts=server.address, use_ssl=True, ca=ca, certfile=key, keyfile=key)
-        client.start(60)
+        client.start(clients.SECONDS)
         stack.callback(client.close)
         stack.callback(client.stop)
         properties = authority.client_config("kafka-old")

@@ -131,7 +131,7 @@ def test_today_s_own_consumer_says_why(oldest: OlderBroker, topic: str) -> None:
         topic,
         "--from-beginning",
         "--timeout-ms",
-        "20000",
+        "120000",
     ]
     command = java("org.apache.kafka.tools.consumer.ConsoleConsumer", *options)
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
