@@ -16,6 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
+SECONDS = 600  # a virtual environment is made first, which takes a minute on a slow machine
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 @contextmanager
 def an_index_that_never_answers() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(60)
+        server.settimeout(SECONDS)
         yield server
 
 
@@ -62,15 +63,16 @@ def lesser(folder: Path) -> dict[str, Any]:
 
 
 def test_without_a_network_the_remedy_is_said(tree: Path, folder: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]  # nobody listens there any more, once it is closed
-    run = subprocess.run(
-        [tree / "script/demo"],
-        env=environment(folder, PIP_INDEX_URL=f"http://127.0.0.1:{port}/simple"),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    with socket.socket() as nobody:  # who has the port, and does not listen
+        nobody.bind(("127.0.0.1", 0))
+        port = nobody.getsockname()[1]
+        run = subprocess.run(
+            [tree / "script/demo"],
+            env=environment(folder, PIP_INDEX_URL=f"http://127.0.0.1:{port}/simple"),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
     assert run.returncode == 2, run.stdout + run.stderr
     [sentence] = run.stderr.strip().splitlines()
     assert sentence.startswith("demo: cannot create the Python environment: ")
@@ -93,7 +95,7 @@ def test_demo_reports_too_little_memory_before_any_change(
         ),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=SECONDS,
         **lesser(folder),
     )
     assert run.returncode == 2, run.stdout + run.stderr
@@ -117,7 +119,7 @@ def test_an_interrupted_run_says_how_to_go_on(tree: Path, folder: Path) -> None:
         asking, _ = index.accept()
         with asking:
             os.killpg(run.pid, signal.SIGINT)  # as a terminal does
-            out, said = run.communicate(timeout=60)
+            out, said = run.communicate(timeout=SECONDS)
     assert "Creating the Python environment" in out
     assert run.returncode == 130, said
     assert "demo: interrupted. Nothing is damaged. Run the script again to resume" in said
@@ -131,7 +133,7 @@ def test_demo_without_root_or_container_engine_names_remedy(tree: Path, folder: 
         env=environment(folder, DOCKER_HOST="unix:///nowhere/docker.sock"),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=SECONDS,
         **lesser(folder),
     )
     assert run.returncode == 2, run.stdout + run.stderr
