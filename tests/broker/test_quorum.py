@@ -85,7 +85,7 @@ def read(broker: Broker) -> object:
 
 
 def positions(broker: Broker) -> list[int | None]:
-    return clients.all_coordinated(broker, GROUPS, "kept")
+    return clients.all_coordinated(broker, GROUPS, "kept", clients.SECONDS)
 
 
 def commit(broker: Broker, begin: int) -> None:
@@ -93,15 +93,16 @@ def commit(broker: Broker, begin: int) -> None:
         clients.set_position(broker, group, "kept", begin + number)
 
 
-def topic_ids(broker: Broker) -> dict[str, str]:
+def topic_ids(broker: Broker, *known: str) -> dict[str, str]:
+    """Return the ids of all topics when these are known: of two brokers, one may hear of a topic later."""
     asked = clients.admin(broker)
-    names = TopicCollection([*clients.metadata(asked).topics])
 
     def ids() -> dict[str, str]:
-        with suppress(KafkaException):  # of two brokers one may hear of a topic later
-            return {
-                name: str(found.result().topic_id) for name, found in asked.describe_topics(names).items()
-            }
+        with suppress(KafkaException):
+            names = TopicCollection([*clients.metadata(asked).topics])
+            described = asked.describe_topics(names)
+            found = {name: str(topic.result().topic_id) for name, topic in described.items()}
+            return found if {*known} <= found.keys() else {}
         return {}
 
     found: dict[str, str] = clients.wait_for("ids of topics", ids)
@@ -178,7 +179,7 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Lost:
     [controller] = cluster.controllers
     with cluster.running():
         fill(broker)
-        found = Lost(cluster, directory, topic_ids(broker), None, None)
+        found = Lost(cluster, directory, topic_ids(broker, *TOPICS), None, None)
         backup = ("quorum", "backup", "--data-folder", str(controller.data), "--store", found.store)
         assert cli.main(backup) == 0
         go_on(cluster)
@@ -279,7 +280,7 @@ def test_quorum_backup_restores_all_but_later_topics(lost: Lost, aqueduct: Run) 
         assert re.search(r"Broker 1 has the longest logs and becomes leader of: .*kept-1.*differ: 2", said), (
             said
         )
-        assert topic_ids(lost.broker) == lost.ids
+        assert topic_ids(lost.broker, *lost.ids) == lost.ids
         check_clients(lost)
     for node, log in zip(lost.quorum.brokers, logs, strict=True):
         [stray] = node.data.glob("later-0.*-stray")
@@ -302,7 +303,7 @@ def test_from_brokers_copies_all_comes_back(lost: Lost, aqueduct: Run) -> None:
         check_clients(lost)
         later = [value for _, value, *_ in clients.records(lost.broker, "later", 0)]
         assert later == [f"later-{n}".encode() for n in range(50)]
-        assert topic_ids(lost.broker).items() > lost.ids.items()
+        assert topic_ids(lost.broker, *lost.ids, "later").items() > lost.ids.items()
 
 
 def test_broker_lost_one_of_two_log_dirs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -368,7 +369,7 @@ def test_three_controllers_begin_alike(tmp_path: Path, capsys: pytest.CaptureFix
         asked.create_topics([NewTopic("kept", 2, replica_assignment=[[1, 2], [2, 1]])])["kept"].result()
         clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, "kept"))
         clients.produce(broker, "kept", (f"kept-{n}" for n in range(100)))
-        before, ids = clients.records(broker, "kept"), topic_ids(broker)
+        before, ids = clients.records(broker, "kept"), topic_ids(broker, "kept")
     options = []
     for node in cluster.brokers:
         capsys.readouterr()
@@ -394,7 +395,7 @@ def test_three_controllers_begin_alike(tmp_path: Path, capsys: pytest.CaptureFix
         )
         cluster.controllers[0].process.kill()
         clients.create(broker, "new")
-        assert topic_ids(broker).items() > ids.items()
+        assert topic_ids(broker, *ids, "new").items() > ids.items()
         assert clients.records(broker, "kept") == before
 
 
@@ -433,13 +434,14 @@ def test_an_old_log_that_comes_back_follows(tmp_path: Path, capsys: pytest.Captu
     with cluster.running(*lost, *cluster.brokers):
         clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, "kept"))
         clients.create(broker, "new")
-        ids = topic_ids(broker)
+        ids = topic_ids(broker, "new")
         with third.process.running():
             clients.create(broker, "beside")
             lost[0].process.kill()  # the other one needs the third's vote
             clients.create(broker, "with-its-vote")
-            assert topic_ids(broker).keys() == ids.keys() | {"beside", "with-its-vote"}
-            assert topic_ids(broker).items() > ids.items()
+            now = topic_ids(broker, "beside", "with-its-vote")
+            assert now.keys() == ids.keys() | {"beside", "with-its-vote"}
+            assert now.items() > ids.items()
 
 
 @pytest.mark.long

@@ -81,7 +81,7 @@ class Cluster:
                 for topic in ("lost", "kept")
                 for partition in range(2)
             ],
-            clients.all_coordinated(self.first, GROUPS, "lost"),
+            clients.all_coordinated(self.first, GROUPS, "lost", clients.SECONDS),
         )
 
     def led(self) -> bool:

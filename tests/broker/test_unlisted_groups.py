@@ -42,6 +42,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         broker.process.kill()
         broker.process.start()
         clients.wait_for("the log", lambda: clients.ends(broker, "kept") == [20])
+        assert None not in clients.all_coordinated(broker, LISTED, "kept", clients.SECONDS)
         yield broker
 
 

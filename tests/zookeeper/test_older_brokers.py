@@ -113,7 +113,7 @@ def state(first: OlderBroker) -> tuple[object, ...]:
     return (
         str(described.topic_id),
         [clients.records(first, "flights", partition) for partition in range(2)],
-        clients.all_coordinated(first, GROUPS, "flights"),
+        clients.all_coordinated(first, GROUPS, "flights", clients.SECONDS),
         sorted(str(each) for each in rights),
         _setting(first, "retention.ms"),
     )
