@@ -16,11 +16,9 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourcePatternType,
     ResourceType,
-    ScramCredentialInfo,
     ScramMechanism,
-    UserScramCredentialUpsertion,
 )
-from kit import clients
+from kit import clients, scram
 from kit.identifiers import printed
 
 from aqueduct.cli import main
@@ -63,11 +61,7 @@ def restore(source: Broker, target: Broker, topic: str, tmp_path: Path) -> Itera
     store = f"file://{tmp_path}/store"
     argv = ["backup", "--bootstrap-server", source.plaintext, "--store", store, "--topics", topic]
     assert main(argv) == ExitCode.DONE
-    made = UserScramCredentialUpsertion(
-        TASKS, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), PASSWORD.encode()
-    )
-    admin = clients.admin(target)  # whose end would end the request
-    admin.alter_user_scram_credentials([made])[TASKS].result(30)
+    scram.add_user(target, TASKS, ScramMechanism.SCRAM_SHA_256)
     driver = properties(target, tmp_path / "driver.properties", USER, "PLAIN", "plain.Plain")
     tasks = properties(target, tmp_path / "tasks.properties", TASKS, "SCRAM-SHA-256", "scram.Scram")
 
@@ -100,15 +94,15 @@ def client(share: RestoreShare, more: Mapping[str, Any]) -> dict[str, Any]:
 
 def write(share: RestoreShare, topic: str) -> KafkaError | None:
     errors: list[KafkaError | None] = []
-    producer = Producer(client(share, {"message.timeout.ms": 20_000}))
+    producer = Producer(client(share, {}))
     producer.produce(topic, b"forged", partition=0, on_delivery=lambda error, _: errors.append(error))
-    producer.flush(30)
+    assert producer.flush(clients.SECONDS) == 0
     return errors[0]
 
 
 def code(future: Any) -> int | None:
     try:
-        future.result(30)
+        future.result(clients.SECONDS)
     except KafkaException as error:
         return int(error.args[0].code())
     return None

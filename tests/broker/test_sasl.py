@@ -1,18 +1,10 @@
 """Verbs whose client properties name a user and a password, against a broker that asks for them."""
 
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import (
-    AdminClient,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
-from kit import clients
+from confluent_kafka.admin import ScramMechanism
+from kit import clients, scram
 
 from aqueduct.cli import main
 from aqueduct.kafka.client_config import MECHANISMS
@@ -23,33 +15,11 @@ from servers.broker import PASSWORD, USER, Broker
 def topic(brokers: list[Broker]) -> str:
     """Create a topic with records; and the user, who may now come by SCRAM."""
     broker = brokers[0]
-    admin, name = clients.admin(broker), clients.create(broker, clients.unique("sasl"), 2)
-    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-        made = UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())
-        admin.alter_user_scram_credentials([made])[USER].result()
-        clients.wait_for(f"the user by {mechanism.name}", by_scram(broker, mechanism))
+    name = clients.create(broker, clients.unique("sasl"), 2)
+    scram.add_user(broker, USER, ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
     clients.produce(broker, name, range(50), 0)
     clients.produce(broker, name, range(50, 100), 1)
     return name
-
-
-def by_scram(broker: Broker, mechanism: ScramMechanism) -> Callable[[], bool]:
-    """Return what tells whether the broker knows the user's password by a mechanism."""
-    login: dict[str, object] = {
-        "sasl.username": USER,
-        "sasl.password": PASSWORD,
-        "security.protocol": "sasl_ssl",
-    }
-    login |= {"sasl.mechanism": mechanism.name.replace("_", "-"), "log_level": 0}
-    trust = {"ssl.ca.location": str(broker.authority.certificate)}
-
-    def is_let_in() -> bool:
-        with suppress(KafkaException):
-            AdminClient({"bootstrap.servers": broker.sasl, **login, **trust}).list_topics(timeout=5)
-            return True
-        return False
-
-    return is_let_in
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
