@@ -18,6 +18,7 @@ from uuid import uuid4
 import pytest
 from kit import clients
 from kit.clients import Record, committed, consumer, create
+from kit.cut_logs import cut_log
 from kit.identifiers import printed
 
 from aqueduct.cli import main
@@ -998,10 +999,12 @@ def test_former_instance_of_recreated_topic_is_restored_separately(
 def test_group_beyond_snapshot_is_set_to_log_end(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
-    """A group is ahead of the log, as after the log was cut. The report names the end of the snapshot."""
+    """The log was cut below the group's offset. The report names the end of the snapshot."""
     create(source, name)
-    produce(source, name, range(3))
+    for first in (0, 3):
+        produce(source, name, range(first, first + 3))
     commit(source, f"{name}.ahead", {(name, 0): 6}, "m")
+    cut_log(source, name, 3)
     backup(name)
     report = restore("--topics", name)
     assert [(each["old"], each["new"], each["note"]) for each in report["groups"]] == [

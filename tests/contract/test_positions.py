@@ -134,8 +134,8 @@ def test_the_decision_lists_every_holder() -> None:
 # How a test makes an attack. After a cut, what is written may grow past the position.
 MEANS = {
     "re-created": r"\brecreate\(|\bclients\.recreate\b|\bclients\.delete\(",
-    "cut": r"\b(?:cut|cut_log|cut_partitions|lose)\(",
-    "grown again": r"\b(?:cut|cut_log|cut_partitions|lose|recreate)\(|\bclients\.recreate\b",
+    "cut": r"\b(?:cut|cut_log|cut_logs|cut_partitions|lose)\(",
+    "grown again": r"\b(?:cut|cut_log|cut_logs|cut_partitions|lose|recreate)\(|\bclients\.recreate\b",
 }
 # What a test of each holder uses.
 USES = {
