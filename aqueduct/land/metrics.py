@@ -111,7 +111,8 @@ class LandFigures:
                 "seconds since the last answer of the store, metastore or registry; 0: the server answers"
             )
             yield OWN.gauge("silent_seconds", meaning, *silent)
-        if lag := of(lambda table: table.lag):
+        # A round may have ended, and set its lag, while the watch noted the silence.
+        if lag := of(lambda table: None if self._has_silent_server else table.lag):
             yield OWN.gauge("lag", "offsets that had not landed after its last round", *lag)
         if left_out := of(lambda table: table.left_out):
             yield OWN.gauge("left_out", "items that its last round skipped", *left_out)

@@ -4,11 +4,13 @@ import socket
 import ssl
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from kazoo.client import KazooClient
-from kit import plugin_modules
+from kazoo.exceptions import ConnectionLoss, SessionExpiredError
+from kit import clients, plugin_modules
 
 from aqueduct.estate.zookeeper import Server
 from aqueduct.kafka import client_config
@@ -38,6 +40,20 @@ def stop(client: KazooClient) -> None:
     client.close()
 
 
+def data_of(client: KazooClient, path: str) -> bytes:
+    """Return a znode's data, when the client has a server again, and this server has all changes."""
+    found: list[bytes] = []
+
+    def answer() -> bool:
+        with suppress(ConnectionLoss, SessionExpiredError):
+            client.sync(path)
+            found.append(client.get(path)[0])
+        return bool(found)
+
+    clients.wait_for(f"the data of {path}", answer)
+    return found[0]
+
+
 def ready(
     servers: Mapping[Server, Process], authority: Authority, own: Server, **more: object
 ) -> dict[str, Any]:
@@ -55,6 +71,11 @@ def ready(
 def module(name: str, **arguments: object) -> dict[str, Any]:
     """Run a module of the collection, and return its result."""
     return plugin_modules.run(name, arguments)
+
+
+def await_refusal(port: int, key: Path | None) -> None:
+    """Wait until a port rejects a client with this key. On a busy machine, a rejection may take seconds."""
+    clients.wait_for(f"{port} to reject a client", lambda: not let_in(port, key))
 
 
 def let_in(port: int, key: Path | None) -> bool:

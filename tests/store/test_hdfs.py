@@ -173,7 +173,10 @@ def test_a_name_node_that_says_nothing(
     assert bytes(store.read("a")) == b"x"
 
 
-def test_create_waits_until_killed_name_node_restarts(hdfs: HdfsServer, store: EditableObjects) -> None:
+def test_create_waits_until_killed_name_node_restarts(
+    hdfs: HdfsServer, store: EditableObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "RETRY_SECONDS", 400)  # a slow machine starts a NameNode for a minute
     store.create("before", b"x")
     hdfs.name_node.kill()
     restarted = threading.Timer(2, hdfs.name_node.start)

@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from grown_store import Grown
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from kit import clients
 from kit.identifiers import assert_printed, raises
 from kit.interruption import EITHER, Interruption, steps
 
@@ -445,16 +447,12 @@ def test_a_lease_is_repeated_until_its_restore_ends(store: Grown, monkeypatch: p
     monkeypatch.setattr(leases, "REPEATED_SECONDS", 0.05)
     store.run(2)
     said: list[str] = []
+    others = {*threading.enumerate()}
     with leases.leased(store.objects, 2, "mine", said.append):
-        deadline = time.monotonic() + 10
-        while len(found := list(store.objects.list("leases"))) < 4:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-    assert {names.lease_of(each.path) for each in found} == {(2, "mine")}
-    time.sleep(0.2)
-    number = len(list(store.objects.list("leases")))
-    time.sleep(0.2)
-    assert len(list(store.objects.list("leases"))) == number
+        clients.wait_for("four leases", lambda: len(list(store.objects.list("leases"))) >= 4)
+        [repeating] = [each for each in {*threading.enumerate()} - others if "(repeat)" in each.name]
+    clients.wait_for("the end of the repetition", lambda: not repeating.is_alive())
+    assert {names.lease_of(each.path) for each in store.objects.list("leases")} == {(2, "mine")}
     assert said == []
     with raises(Failed, "snapshot-removed", "Snapshot 7", store.url):
         leases.leased(store.objects, 7, "mine", said.append).__enter__()

@@ -1,11 +1,11 @@
 """Prune beside backups and restores of real clusters, in a real object store whose users have few rights."""
 
 import json
+import os
 import secrets
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -171,6 +171,22 @@ def test_writers_cannot_prune_and_pruners_cannot_write(
     assert len(numbers(store)) < 5
 
 
+# A backup that suspends itself when it has written four objects.
+SUSPENDED = """
+import os, signal, sys
+from itertools import count
+from aqueduct.cli import main
+from aqueduct.store.backends import _Cloud
+create, objects = _Cloud.create, count(1)
+def suspending(store, path, data):
+    create(store, path, data)
+    if path.startswith("topics/") and next(objects) == 4:
+        os.kill(os.getpid(), signal.SIGSTOP)
+_Cloud.create = suspending
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def test_beside_a_backup_that_runs(source: Broker, target: Broker, store: str, become: As) -> None:
     """Its segments are named by nobody until it commits."""
     topic = clients.create(source, clients.unique("beside"), 4)
@@ -181,25 +197,22 @@ def test_beside_a_backup_that_runs(source: Broker, target: Broker, store: str, b
     for partition in range(4):
         clients.produce(source, topic, every, partition)
     command = ["backup", "--bootstrap-server", source.plaintext, "--store", store, "--topics", topic]
-    command += ["--rate-limit-bytes", "40000", "--segment-bytes", "4000"]
+    command += ["--segment-bytes", "4000"]
+    known = {each.path for each in open_store(store).list("topics")}
     slow = subprocess.Popen(
-        [sys.executable, "-m", "aqueduct.cli", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [sys.executable, "-c", SUSPENDED, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     try:
-        known = {each.path for each in open_store(store).list("topics")}
-        written: set[str] = set()
-        while len(written) < 4:
-            assert slow.poll() is None, slow.communicate()
-            time.sleep(0.05)
-            written = {each.path for each in open_store(store).list("topics")} - known
+        os.waitid(os.P_PID, slow.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        written = {each.path for each in open_store(store).list("topics")} - known
+        assert len(written) >= 4
         become("pruner")
-        slow.send_signal(signal.SIGSTOP)  # it is at work, and is not done meanwhile
         for _ in range(3):
             assert prune(store, "--keep-last", "1") == 0
             assert written <= {each.path for each in open_store(store).list("topics")}
         assert slow.poll() is None, slow.communicate()
         slow.send_signal(signal.SIGCONT)
-        assert slow.wait(120) == 0
+        assert slow.wait(clients.SECONDS) == 0
     finally:
         slow.kill()
         slow.communicate()

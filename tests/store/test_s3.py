@@ -299,11 +299,12 @@ def test_a_server_killed_and_back(s3: Gateway) -> None:
     """Kill the server while objects are written, listed and read: each is there once, whole."""
     store = open_store("s3://store/killed")
     content = {f"a/{number:03d}": bytes([number]) * 300_000 for number in range(60)}
-    killed, done = Event(), Event()
+    killed, worked, done = Event(), Event(), Event()
 
     def work() -> None:
         for number, (path, data) in enumerate(content.items()):
             store.create(path, data)
+            worked.set()
             if number == 10:
                 killed.wait()
 
@@ -315,17 +316,25 @@ def test_a_server_killed_and_back(s3: Gateway) -> None:
             time.sleep(0.7)
             s3.process.start()
             times += 1
+            worked.clear()
             done.wait(1)
+            worked.wait()  # a slow machine does nothing in a second
         return times
+
+    def read(path: str) -> bytes:
+        content = b"".join(store.stream(path, 65_536))
+        worked.set()
+        return content
 
     with ThreadPoolExecutor(2) as pool:
         working, disturbing = pool.submit(work), pool.submit(disturb)
         try:
             working.result(timeout=600)
-            found = {each.path: b"".join(store.stream(each.path, 65_536)) for each in store.list("a")}
+            found = {each.path: read(each.path) for each in store.list("a")}
         finally:
             done.set()
             killed.set()
+            worked.set()
         assert disturbing.result(timeout=600) >= 1
     assert found == content
 

@@ -4,15 +4,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss, NoAuthError
-from kit import clients
-from kit.ensembles import let_in, module, ready, start, stop
+from kazoo.exceptions import NoAuthError
+from kit.ensembles import await_refusal, data_of, let_in, module, ready, start, stop
 from kit.identifiers import assert_printed
 
 from aqueduct.cli import main
@@ -64,13 +62,7 @@ def test_servers_find_a_quorum_and_outlive_their_leader(
         missed = ready(servers, authority, others[0], every=True, timeout_seconds=1)
         assert missed["failed"]
         assert f"{leader.address} is not ready" in missed["msg"]
-
-        def goes_on() -> bool:
-            with suppress(ConnectionLoss):  # of the server that it asked, while that had no leader
-                return bool(client.get("/kept")[0] == b"by most")
-            return False
-
-        clients.wait_for("the session on", goes_on)
+        assert data_of(client, "/kept") == b"by most"
     finally:
         stop(client)
         servers[leader].start()
@@ -82,11 +74,11 @@ def test_a_stranger_is_none_of_the_quorum(
 ) -> None:
     """Neither without a certificate, nor with one of any authority; test_quorum_keys has the control."""
     [first, *_] = servers
-    assert not let_in(first.election_port, authority.issue("another-service"))
+    await_refusal(first.election_port, authority.issue("another-service"))
     stranger = Authority(tmp_path / "stranger")
     for key in (None, stranger.issue("zookeeper-old")):
-        assert not let_in(first.election_port, key)
-        assert not let_in(first.port, key)
+        await_refusal(first.election_port, key)
+        await_refusal(first.port, key)
 
 
 def test_the_control_of_that_is_let_in(servers: Mapping[Server, Process], authority: Authority) -> None:

@@ -68,6 +68,7 @@ class Tree:
 
     def content(self) -> dict[str, tuple[bytes, frozenset[ACL]]]:
         """Return what every persistent znode has, by a client of its own: many requests at once."""
+        self.client.sync("/")  # its server may lag behind the one that a verb has written to
         found, level = {}, ["/"]
         get, acls, children = (
             self.client.get_async,

@@ -82,7 +82,8 @@ def connected(ensemble: Ensemble) -> Iterator["ZooKeeperSession"]:
 class ZooKeeperSession:
     """A session without ephemeral znodes and watches. It sends many requests at once.
 
-    After a reconnect, only a server answers that has all changes seen before.
+    Its server has all changes from before the session. After a reconnect, only a server answers that has all
+    changes seen before.
     """
 
     def __init__(self, ensemble: Ensemble) -> None:
@@ -95,6 +96,7 @@ class ZooKeeperSession:
             self._connection = self._connect(CONNECT_SECONDS)
         except ServerUnusable as error:
             raise Refused("zookeeper-unreachable", f"{ensemble} {error}") from None
+        self._sync()
 
     def close(self) -> None:
         self._connection.close()
@@ -198,9 +200,13 @@ class ZooKeeperSession:
 
     def now(self) -> int:
         """Return the zxid of the ensemble's last change, after the connected server has it."""
-        self.ask(Sync(self.at("/")))
+        self._sync()
         self.ask(Exists(self.at("/"), None))
         return self.zxid
+
+    def _sync(self) -> None:
+        """Wait until the connected server has the ensemble's last change. A follower may lag behind."""
+        self.ask(Sync(self.at("/")))
 
     def _connect(self, seconds: float) -> Connection:
         """Connect to one of the servers. ServerUnusable, about all servers, after `seconds`."""
