@@ -98,7 +98,7 @@ def plan(declared: Iterable[DeclaredTopic], actual: Mapping[str, ActualTopic]) -
             shrink.append(f"{topic.name} ({present.partitions}, declared {topic.partitions})")
         elif topic.partitions > present.partitions:
             grow[topic.name] = topic.partitions
-        if changes := {k: v for k, v in topic.config.items() if not _same(v, present.config.get(k))}:
+        if changes := {k: v for k, v in topic.config.items() if not same(v, present.config.get(k))}:
             alter[topic.name] = changes
         if topic.replication_factor is not None and present.replication_factors != {topic.replication_factor}:
             has = "/".join(map(str, sorted(present.replication_factors)))
@@ -142,7 +142,7 @@ def _text(value: object) -> str | None:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _same(declared: str | None, actual: str | None) -> bool:
+def same(declared: str | None, actual: str | None) -> bool:
     """Return whether both are equal once Kafka has parsed them.
 
     It answers with its own spelling of a number, a boolean or a list.

@@ -232,8 +232,8 @@ CLUSTER = (
         id="topic-not-ready",
         area=Area.CLUSTER,
         meaning=(
-            "A new topic has partitions without a leader or lacks partitions, or the brokers do not return "
-            "the list of partitions of a topic."
+            "A new topic has partitions without a leader or lacks partitions, the leaders of a topic do not "
+            "use its new settings, or the brokers do not return the list of partitions of a topic."
         ),
         fix="Check that all brokers run, and run the command again.",
     ),

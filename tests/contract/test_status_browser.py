@@ -14,6 +14,8 @@ from aqueduct.control_node.status.objects import declared_objects
 from aqueduct.control_node.status.page import page
 
 DECLARED = declared_objects(GROUPS, HOSTVARS, DEFAULTS)
+MILLISECONDS = 300_000.0  # for a browser on a slow machine, which has 5 or 30 seconds by default
+expect.set_options(timeout=MILLISECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +24,9 @@ def browser() -> Iterator[Browser]:
     assert program, "set AQUEDUCT_CHROMIUM to Chromium's headless shell: this test opens the page in it"
     with sync_playwright() as playwright:
         # Its own sandbox needs what containers of CI lack; the page is ours.
-        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox"], timeout=MILLISECONDS
+        )
         yield chromium
         chromium.close()
 
@@ -49,6 +53,7 @@ def opened(browser: Browser, file: Path, *, width: int = 1280, dark: bool = Fals
     shown = browser.new_page(
         viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
     )
+    shown.set_default_timeout(MILLISECONDS)
     said: list[str] = []
     shown.on("console", lambda message: said.append(message.text))
     shown.on("pageerror", lambda error: said.append(str(error)))

@@ -29,6 +29,7 @@ from aqueduct.snapshots.export import files, plan, rows
 from aqueduct.snapshots.export import run as export_run
 from aqueduct.store.backends import _Directory, open_store
 from aqueduct.store.manifest import StoredPartition
+from aqueduct.work import runner
 
 Said = pytest.CaptureFixture[str]
 FORMAT_1 = Path(__file__).parent / "format_1"
@@ -333,6 +334,7 @@ def test_full_disk_leaves_no_partial_export_file(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail)
+        patch.setattr(runner, "THREADS", 1)  # so that one file is written first
         export(store, to, code=ExitCode.FAILED)
     assert_printed(capsys.readouterr().err, "store-request-failed", "No space left on device")
     assert {path.parent.name for path in to.rglob("*") if path.is_file()} <= {"_export", "airports"}

@@ -1,6 +1,6 @@
 """Settings of topics and brokers, as they hold."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from kafka.admin import ConfigResourceType, ConfigSourceType
@@ -74,11 +74,24 @@ def settings_of(
                     raise problem
                 denied[result.resource_name] = problem
                 continue
-            config_by_topic[result.resource_name] = {
-                entry.name: entry.value
-                for entry in result.configs
-                if which == "all" or entry.config_source == ConfigSourceType.DYNAMIC_TOPIC_CONFIG
-            }
+            config_by_topic[result.resource_name] = _values(result, which)
+    return config_by_topic
+
+
+def own_settings_at(client: Client, broker: int, keys: Mapping[str, list[str]]) -> dict[str, dict[str, str]]:
+    """Return what is set on topics themselves, by topic and key, as one broker knows it.
+
+    Nothing for a topic that the broker does not know. Raise a KafkaError if it does not answer.
+    """
+    config_by_topic = {}
+    for names in in_lists(keys, RESOURCES_PER_REQUEST):
+        request = _question(ConfigResourceType.TOPIC, {name: keys[name] for name in names})
+        for result in client.send(request, broker).results:
+            error = for_code(result.error_code)
+            if error is NoError:
+                config_by_topic[result.resource_name] = _values(result, "modified")
+            elif error is not UnknownTopicOrPartitionError:
+                raise error(f"settings of topic {result.resource_name}")
     return config_by_topic
 
 
@@ -88,12 +101,22 @@ def _described(
     keys: Mapping[str, list[str] | None],
     broker: int | None = None,
 ) -> list[Any]:
+    results: list[Any] = answer(client, _question(kind, keys), broker).results
+    return results
+
+
+def _question(kind: ConfigResourceType, keys: Mapping[str, Sequence[str] | None]) -> DescribeConfigsRequest:
     resource = DescribeConfigsRequest.DescribeConfigsResource
     resources = [
         resource(resource_type=kind, resource_name=name, configuration_keys=setting_keys)
         for name, setting_keys in keys.items()
     ]
-    results: list[Any] = answer(
-        client, DescribeConfigsRequest(resources=resources, min_version=1), broker
-    ).results
-    return results
+    return DescribeConfigsRequest(resources=resources, min_version=1)
+
+
+def _values(result: Any, which: Literal["all", "modified"]) -> dict[str, str]:
+    return {
+        entry.name: entry.value
+        for entry in result.configs
+        if which == "all" or entry.config_source == ConfigSourceType.DYNAMIC_TOPIC_CONFIG
+    }

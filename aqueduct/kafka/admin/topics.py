@@ -12,13 +12,14 @@ from aqueduct.common.wording import count, some
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import topics
 from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS, Said, change
-from aqueduct.kafka.admin.settings import settings_of
-from aqueduct.kafka.client import REQUEST_SECONDS, Client
+from aqueduct.kafka.admin.settings import own_settings_at, settings_of
+from aqueduct.kafka.client import REQUEST_SECONDS, Client, Patience
 from aqueduct.kafka.requests import in_lists
 from aqueduct.kafka.topics import ActualTopic, DeclaredTopic, Overrides, TopicChanges
 
 # A KRaft controller refuses requests that make over 10,000 metadata records (MAX_RECORDS_PER_USER_OP).
 RECORDS_PER_REQUEST = 5_000
+SETTINGS_POLL_SECONDS = 0.05  # a leader is some milliseconds behind the controller
 
 _MILLISECONDS = REQUEST_SECONDS * 1000
 
@@ -120,6 +121,40 @@ def await_topics(client: Client, declared: Collection[DeclaredTopic]) -> None:
             f"{count(len(unsettled), 'topic')} not ready {SETTLE_SECONDS} s after the change: "
             f"{some(unsettled)}. Check that all brokers run.",
         )
+
+
+def await_settings(client: Client, alter: Mapping[str, Overrides]) -> None:
+    """Return when the leaders of topics know changed settings: until then, they use the former ones."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while alter and (late := _not_known(client, alter)):
+        if time.monotonic() > deadline:
+            raise Failed(
+                "topic-not-ready",
+                f"{count(len(late), 'topic')} without new settings {SETTLE_SECONDS} s after the change: "
+                f"{some(late)}. Check that all brokers run.",
+            )
+        client.sleep(SETTINGS_POLL_SECONDS)
+
+
+def _not_known(client: Client, alter: Mapping[str, Overrides]) -> list[str]:
+    """Return the topics of which a leader does not know these settings."""
+
+    def ask() -> list[str]:
+        names: dict[int, set[str]] = {}
+        for topic in client.topics(alter).values():
+            for partition in topic.partitions:
+                if partition.leader is not None:
+                    names.setdefault(partition.leader, set()).add(topic.name)
+        late = set()
+        for leader, of_leader in names.items():
+            known = own_settings_at(client, leader, {name: list(alter[name]) for name in sorted(of_leader)})
+            for name in of_leader:
+                values = known.get(name, {})
+                if not all(topics.same(value, values.get(key)) for key, value in alter[name].items()):
+                    late.add(name)
+        return sorted(late)
+
+    return Patience(client, "did not return the settings of topics").until_done(ask)
 
 
 def unsettled_topics(

@@ -22,6 +22,7 @@ TORN = (
     f"the folder's {COMMITTED} is incomplete, so the command cannot check whether logs lack committed "
     "records. If you are sure that no log lacks records, move this file to another folder."
 )
+LOOKS = 10  # at a log of a running broker
 LOCK = "hhqqi4x"  # struct flock of 64 bits: kind, from where, start, length (0: all), process
 
 
@@ -158,7 +159,21 @@ def _logs(path: Path, committed: Mapping[TopicPartition, int]) -> Iterator[DiskL
             if named and folder.is_dir() and named["topic"] != data_folder.OF_CONTROLLERS:
                 partition = TopicPartition(named["topic"], int(named["number"]))
                 stray = pattern is data_folder.STRAY_LOG
-                yield _log(folder, partition, stray, 0 if stray else committed.get(partition, 0))
+                log = _present(folder, partition, stray, 0 if stray else committed.get(partition, 0))
+                if log is not None:
+                    yield log
+
+
+def _present(folder: Path, partition: TopicPartition, stray: bool, committed: int) -> DiskLog | None:
+    """Look at a log again if a running broker removes a segment meanwhile; None if it removes the log."""
+    for _ in range(LOOKS):
+        try:
+            return _log(folder, partition, stray, committed)
+        except FileNotFoundError as error:
+            missing = error
+            if not folder.is_dir():
+                return None
+    raise missing
 
 
 def _committed(checkpoint: Path) -> dict[TopicPartition, int] | None:

@@ -12,7 +12,7 @@ from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.kafka import fetch, groups, offsets, topics
 from aqueduct.kafka.admin.cluster import describe_cluster
 from aqueduct.kafka.admin.settings import all_settings, default_replication_factor, own_settings, setting
-from aqueduct.kafka.admin.topics import apply_topics, await_topics, refused_settings
+from aqueduct.kafka.admin.topics import apply_topics, await_settings, await_topics, refused_settings
 from aqueduct.kafka.client import Client, Topic
 from aqueduct.kafka.topics import DeclaredTopic
 from aqueduct.snapshots.restore import progress, settings
@@ -351,13 +351,15 @@ def hold_open(
         {name: state for name, state in new_states.items() if state != old_states.get(name)},
     )
     recheck(new_states)
-    apply_topics(
-        client,
-        topics.TopicChanges(
-            create=(), grow={}, alter={name: changes for name, changes in alter.items() if changes}, unmet=()
-        ),
-    )
+    _set(client, alter)
     return new_states
+
+
+def _set(client: Client, alter: Mapping[str, topics.Overrides]) -> None:
+    """Set settings, and wait for the leaders: one with the former ones might change or delete records."""
+    changed = {name: changes for name, changes in alter.items() if changes}
+    apply_topics(client, topics.TopicChanges(create=(), grow={}, alter=changed, unmet=()))
+    await_settings(client, changed)
 
 
 def _opened(
@@ -414,12 +416,7 @@ def let_go(
         kept = settings.to_hold(back, state.holds, oldest=oldest, size=size, now=now) if hold else set()
         alter[name] = {key: value for key, value in back.items() if key not in kept}
         new_states[name] = replace(state, done=True, held={key: back[key] for key in sorted(kept)})
-    apply_topics(
-        client,
-        topics.TopicChanges(
-            create=(), grow={}, alter={name: changes for name, changes in alter.items() if changes}, unmet=()
-        ),
-    )
+    _set(client, alter)
     return new_states
 
 
