@@ -82,7 +82,8 @@ def test_frames_in_grace_period_are_counted_once(crossed: RawTopic) -> None:
     found: list[DedupCounts] = []
 
     def tell(done: DedupCounts, _: float) -> None:
-        found.append(done)
+        if done.frames or found:  # a slow broker may answer only in a later round
+            found.append(done)
         if len(found) == 3:
             raise Enough
 
