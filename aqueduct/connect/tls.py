@@ -13,7 +13,8 @@ from aqueduct.connect.findings import Listener
 from aqueduct.connect.key_stores import Contents, Unusable, certificates, pem_contents
 from aqueduct.connect.worker import Store
 
-SECONDS = 5  # for one broker to answer
+CONNECT_SECONDS = 5  # for the connection to one broker
+ANSWER_SECONDS = 30  # for an answer of a broker that accepts connections: it may just have been started
 KEYTOOL_SECONDS = 120  # a Java that starts on a busy host takes many
 LIGHT_JAVA = ("-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1")  # it ends before compiling would pay
 
@@ -87,10 +88,11 @@ def _probe(address: tuple[str, int]) -> Listener | None:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # who answers is not the question
     try:
-        plain = socket.create_connection(address, SECONDS)
+        plain = socket.create_connection(address, CONNECT_SECONDS)
     except OSError:
         return None
     with plain:
+        plain.settimeout(ANSWER_SECONDS)
         try:
             tls = context.wrap_socket(plain, server_hostname=address[0])
         except TimeoutError:
