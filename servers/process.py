@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
-START_SECONDS = 120
+START_SECONDS = 400  # a limit only ends waits that would never end
 STOP_SECONDS = 60
 PORTS = range(20_000, 32_000)  # below those of outgoing connections (ip_local_port_range), which may take any
 WORKERS = 8  # of pytest's, at most, on one machine

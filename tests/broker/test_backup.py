@@ -400,7 +400,7 @@ def test_of_two_runs_at_once_one_wins(site: Site, make_topic: Callable[..., str]
         assert site.back_up("--topics", topic) == 0
     finally:
         slow.send_signal(signal.SIGCONT)
-    _, said = slow.communicate(timeout=120)
+    _, said = slow.communicate(timeout=400)
     assert (slow.returncode, "[snapshot-number-taken]" in said) == (1, True), said
     assert sum(len(site.stored(topic, number)) for number in range(6)) == 18_000
     assert site.back_up("--topics", topic) == 0
