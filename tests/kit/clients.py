@@ -423,6 +423,21 @@ def set_position(broker: Broker, group: str, topic: str, offset: int) -> None:
     wait_for(f"the position of {group}", known)
 
 
+def commit(committing: Consumer, *places: TopicPartition) -> None:
+    """Wait for the coordinator of a consumer's group, and commit offsets as the group's positions."""
+
+    def is_done() -> bool:
+        try:
+            committing.commit(offsets=[*places], asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() not in NO_COORDINATOR:
+                raise
+            return False
+        return True
+
+    wait_for(f"positions {places}", is_done)
+
+
 def await_no_members(broker: Broker, group: str) -> None:
     """Wait until all members of a group have left it."""
     asked = admin(broker)
