@@ -44,7 +44,8 @@ def look(
     left_out = [
         Skipped(
             f"the {store.role} store {store.location}",
-            "the password of the store or Java's keytool is not available on this host",
+            "the password of the store or Java's keytool is not available on this host, or keytool did not "
+            "end in time",
             "connect-store-not-opened",
         )
         for store in stores.keys() - facts.stores.keys()

@@ -159,6 +159,8 @@ class Connect:
             if len(content) > MOST_BYTES:  # a captured worker may answer what it likes
                 raise NotYet(f"returns more than {MOST_BYTES >> 20} MiB")
             return response.status, content.decode(errors="replace")
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):  # as of a worker that stops, or starts
+            raise NotYet("cannot be reached (it closed the connection instead of using TLS)") from None
         except ssl.SSLError as error:
             raise _Closed(_tls_sentence(url, error)) from None
         except (OSError, HTTPException) as error:

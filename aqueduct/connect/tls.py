@@ -13,8 +13,9 @@ from aqueduct.connect.findings import Listener
 from aqueduct.connect.key_stores import Contents, Unusable, certificates, pem_contents
 from aqueduct.connect.worker import Store
 
-SECONDS = 5  # for one broker to answer
-KEYTOOL_SECONDS = 30
+CONNECT_SECONDS = 5  # for the connection to one broker
+ANSWER_SECONDS = 30  # for an answer of a broker that accepts connections: it may just have been started
+KEYTOOL_SECONDS = 120  # a Java that starts on a busy host takes many
 LIGHT_JAVA = ("-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1")  # it ends before compiling would pay
 
 # ApiVersions, version 0, without a client id: what every broker answers, if it lets the client in at all.
@@ -40,7 +41,7 @@ def contents(store: Store) -> Contents | str | None:
 
 
 def _java_contents(store: Store) -> Contents | None:
-    """Read a JKS or PKCS12 file by Java's own keytool; None on a host that has none."""
+    """Read a JKS or PKCS12 file by Java's own keytool; None on a host that has none, or is too slow."""
     keytool = shutil.which("keytool")
     if keytool is None:
         return None
@@ -50,14 +51,17 @@ def _java_contents(store: Store) -> Contents | None:
     if store.password is not None:
         command += ["-storepass:env", "STORE_PASSWORD"]  # a command line is everybody's to read
         environment["STORE_PASSWORD"] = store.password
-    completed = subprocess.run(  # noqa: S603
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=KEYTOOL_SECONDS,
-    )
+    try:
+        completed = subprocess.run(  # noqa: S603
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=KEYTOOL_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return None
     if completed.returncode:
         output = completed.stdout.decode(errors="replace").strip().splitlines()
         raise Unusable(f"cannot be opened with its password ({output[-1].removeprefix('keytool error: ')})")
@@ -84,10 +88,11 @@ def _probe(address: tuple[str, int]) -> Listener | None:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # who answers is not the question
     try:
-        plain = socket.create_connection(address, SECONDS)
+        plain = socket.create_connection(address, CONNECT_SECONDS)
     except OSError:
         return None
     with plain:
+        plain.settimeout(ANSWER_SECONDS)
         try:
             tls = context.wrap_socket(plain, server_hostname=address[0])
         except TimeoutError:

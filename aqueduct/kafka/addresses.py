@@ -47,6 +47,7 @@ class AddressUnreachableError(KafkaConnectionError):  # type: ignore[misc]
     """A broker that cannot be reached at its advertised address now: another attempt may succeed."""
 
     def __init__(self, broker: int, address: str, reason: str) -> None:
+        self.broker = broker
         self.reason = reason
         super().__init__(sentence(broker, address, reason))
 

@@ -1,6 +1,7 @@
 """Sentences for what goes wrong between kafka-python and a cluster."""
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
@@ -9,13 +10,16 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 
 from aqueduct.errors import Failed
 from aqueduct.kafka import addresses
-from aqueduct.kafka.addresses import NoAddressReachableError
+from aqueduct.kafka.addresses import AddressUnreachableError, NoAddressReachableError
 
 # Otherwise Python prints what kafka-python warns of, such as each lost connection, beside our sentence.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 
 # An attempt that the time limit cut off, as kafka-python says it; one before it may have told why.
 CUT_OFF = "Connection timed out"
+
+# The names of kafka-python's own threads.
+OWN_THREAD = "kafka-io-"
 
 # How every client of ours reconnects.
 RECONNECT: dict[str, Any] = {
@@ -56,13 +60,27 @@ def answering(bootstrap_servers: str) -> Iterator[None]:
 
 
 class TellingFailure(logging.Handler):
-    """The reason why connecting failed: kafka-python logs that, and raises only a timeout."""
+    """The reason why connecting failed: kafka-python logs that, and raises only a timeout.
+
+    All clients of the process write to the same log. A client connects in the thread that uses it, or, as
+    kafka-python's consumer and admin client, in a thread of its own.
+    """
 
     error: Exception | None = None
 
+    def __init__(self, broker: int | None = None) -> None:
+        """`broker`: the only one of which errors count; None: all."""
+        super().__init__()
+        self._broker = broker
+        self._thread = threading.get_ident()
+
     def emit(self, record: logging.LogRecord) -> None:
+        if record.thread != self._thread and not str(record.threadName).startswith(OWN_THREAD):
+            return
         for argument in record.args or ():
             if not isinstance(argument, Exception) or isinstance(argument, KafkaTimeoutError):
+                continue
+            if isinstance(argument, AddressUnreachableError) and self._broker not in (None, argument.broker):
                 continue
             if self.error is None or CUT_OFF not in str(argument):
                 self.error = argument

@@ -15,6 +15,7 @@ from kafka.errors import (
     InvalidProducerIdMappingError,
     InvalidTxnStateError,
     KafkaError,
+    NodeNotReadyError,
     OperationNotAttemptedError,
     OutOfOrderSequenceNumberError,
     ProducerFencedError,
@@ -93,21 +94,20 @@ def until_committed(client: Client, attempt: Callable[[Callable[[], None]], T], 
     An attempt begins from what is committed, and calls its argument when it has made progress. Failed after
     RETRY_SECONDS without any; `way_on` ends that sentence.
     """
-    last = time.monotonic()
+    last, cause = time.monotonic(), ""
 
     def progress() -> None:
-        nonlocal last
-        last = time.monotonic()
+        nonlocal last, cause
+        last, cause = time.monotonic(), ""
 
     while True:
         try:
             return attempt(progress)
         except Retry as error:
+            if not (cause and isinstance(error.__cause__, NodeNotReadyError)):  # only says: it fails again
+                cause = str(error).rstrip(".")
             if time.monotonic() > last + RETRY_SECONDS:
-                reason = (
-                    f"The {client.end} completed no transaction for {RETRY_SECONDS} s: "
-                    f"{str(error).rstrip('.')}"
-                )
+                reason = f"The {client.end} completed no transaction for {RETRY_SECONDS} s: {cause}"
                 raise Failed("transaction-failed", f"{reason}{way_on}.") from error
             client.sleep(1)
 

@@ -8,8 +8,8 @@ CONNECT = (
         area=Area.CONNECT,
         meaning=(
             "A key store or trust store of the worker could not be opened, because its password is not "
-            "available on this host or `keytool` is not installed. The certificates in the store were not "
-            "checked."
+            "available on this host, or because `keytool` is not installed or did not end in time. The "
+            "certificates in the store were not checked."
         ),
         fix=(
             "Run the command on the worker's host, as the user of the worker. To accept unchecked items, "

@@ -222,7 +222,7 @@ def test_idle_backup_requests_are_independent_of_topic_count(
         produce(site, topic, numbers(0, 3))
     group = f"{topics[0]}-readers"  # others' share groups, say, would be asked for what they have
     consumer = clients.consumer(site.broker, group)
-    consumer.commit(offsets=[TopicPartition(topics[0], 0, 1)], asynchronous=False)
+    clients.commit(consumer, TopicPartition(topics[0], 0, 1))
     consumer.close()
 
     def back_up(*some: str) -> int:
@@ -323,7 +323,7 @@ def test_backup_stores_groups_and_settings_and_commits_position(
     produce(site, topic, numbers(0, 10))
     group = f"{topic}-readers"
     consumer = clients.consumer(site.broker, group)
-    consumer.commit(offsets=[TopicPartition(topic, 0, 7, metadata="here")], asynchronous=False)
+    clients.commit(consumer, TopicPartition(topic, 0, 7, metadata="here"))
     consumer.close()
     assert site.back_up("--topics", topic, "--groups-pattern", f"{topic}.*") == 0
     snapshot = site.snapshot()
@@ -400,7 +400,7 @@ def test_of_two_runs_at_once_one_wins(site: Site, make_topic: Callable[..., str]
         assert site.back_up("--topics", topic) == 0
     finally:
         slow.send_signal(signal.SIGCONT)
-    _, said = slow.communicate(timeout=120)
+    _, said = slow.communicate(timeout=400)
     assert (slow.returncode, "[snapshot-number-taken]" in said) == (1, True), said
     assert sum(len(site.stored(topic, number)) for number in range(6)) == 18_000
     assert site.back_up("--topics", topic) == 0

@@ -57,7 +57,7 @@ def firsts(found: list[bytes]) -> list[bytes]:
 def ended(process: Process) -> int:
     """Wait until a process ends by itself, and return how."""
     try:
-        return process._process.wait(180)
+        return process._process.wait(400)
     finally:
         process.kill()
 

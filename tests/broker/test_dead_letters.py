@@ -67,7 +67,7 @@ def fill(broker: Broker, topic: str, letters: int, /, start: int = 0, **context:
         producer.produce(
             dead(topic), str(number), "k", number % 2, timestamp=1_700_000_000_000 + number, headers=headers
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(clients.SECONDS) == 0
 
 
 def seen(broker: Broker, topic: str) -> list[Message]:
@@ -427,13 +427,14 @@ def test_another_replay_that_is_not_over_hides_nothing(
     fill(broker, topic, 10)
     assert main(command(broker, topic, "--error-class", "Bad0")) == 0
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
-        other = TransactionalProducer(client, f"other-{topic}")
+        other = TransactionalProducer(client, f"other-{topic}", 600)  # the coordinator must not abort it
         write = dead_letters._write
 
         def write_after_the_other(*given: Any) -> None:
             monkeypatch.setattr(dead_letters, "_write", write)
             other.begin()
             write(other, (replay_ledger.TOPIC, 0), [Record(0, 0, body(b"another/0/0", b"{}"))])
+            other.drain()  # so that it is before what the replay writes
             write(*given)
 
         class AbortsTheOther(raw.Patience):

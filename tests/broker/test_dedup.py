@@ -82,7 +82,8 @@ def test_frames_in_grace_period_are_counted_once(crossed: RawTopic) -> None:
     found: list[DedupCounts] = []
 
     def tell(done: DedupCounts, _: float) -> None:
-        found.append(done)
+        if done.frames or found:  # a slow broker may answer only in a later round
+            found.append(done)
         if len(found) == 3:
             raise Enough
 
@@ -317,26 +318,26 @@ def test_bundle_reports_announcements_that_are_not_fresh(
         code = main([*argv, f"--resendFileName={tmp_path / 'bundle.json'}", f"--announcedWithin={seconds}"])
         return code, capsys.readouterr().err
 
-    crossed.bring(*frames(topic), ago=100)
-    crossed.dedup()
+    crossed.bring(*frames(topic), ago=600)
+    crossed.dedup("--until-caught-up", "--silence-after", "1h")
     crossed.knows({topic: 4})
     code, err = create(3600)
     assert code == 0
-    assert re.fullmatch(rf"As of now, .* {re.escape(crossed.raw)} .* 1\d\d s old\.\n", err)
-    code, err = create(50)
+    assert re.fullmatch(rf"As of now, .* {re.escape(crossed.raw)} .* [6-9]\d\d s old\.\n", err)
+    code, err = create(500)
     assert code == 3
     assert f"Announcements of raw topic {crossed.raw} are too old" in err
     crossed.bring(
         Announcement(topic=topic, topic_id=ID, partition=0, first=0, end=10, compacted=False)
     )  # the link is well, and dedup stopped
-    assert create(50)[0] == 3
+    assert create(500)[0] == 3
     crossed.dedup()
-    assert create(50)[0] == 0
+    assert create(500)[0] == 0
 
 
 def test_sender_with_unreadable_newest_record_is_not_silent(crossed: RawTopic, client: Client) -> None:
     def silent() -> list[str]:
-        return list(silence.silent(client, [crossed.raw], 60))
+        return list(silence.silent(client, [crossed.raw], 600))
 
     assert len(silent()) == 1
     crossed.bring(

@@ -3,6 +3,7 @@
 import io
 import json
 import struct
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -234,8 +235,8 @@ def test_landing_waits_for_killed_schema_registry(
     topic = clients.create(brokers[0], clients.unique("flights"))
     id_ = served.register(f"{topic}-value", SECOND)
     clients.produce(brokers[0], topic, [written(id_, SECOND, second(number)) for number in range(100)])
-    monkeypatch.setattr(registry, "ASK_SECONDS", 120)
-    exchange, happened = registry._exchange, []
+    monkeypatch.setattr(registry, "ASK_SECONDS", 1000)  # which includes the registry's start
+    exchange, sleep, happened = registry._exchange, time.sleep, []
 
     def killed_first(of: declaration.SchemaRegistry, path: str) -> tuple[int, bytes]:
         if path.startswith("/schemas/ids/") and not happened:
@@ -243,10 +244,12 @@ def test_landing_waits_for_killed_schema_registry(
             served.process.kill()
         return exchange(of, path)
 
-    def back(_: float) -> None:
+    def back(seconds: float) -> None:
         if happened == ["killed"]:
             happened.append("back")
             served.process.start()
+        else:
+            sleep(seconds)
 
     monkeypatch.setattr(registry, "_exchange", killed_first)
     monkeypatch.setattr(registry.time, "sleep", back)

@@ -146,7 +146,7 @@ def test_expired_objects_are_gaps_and_earlier_losses_damage(
 ) -> None:
     topic = clients.numbered(broker, "old", 1, 100)
     reader = clients.consumer(broker, group := clients.unique("readers"))
-    reader.commit(offsets=[clients.TopicPartition(topic, 0, 30)], asynchronous=False)
+    clients.commit(reader, clients.TopicPartition(topic, 0, 30))
     reader.close()
     days = ["--lifecycle-days", "7"]
     later(monkeypatch, -6)

@@ -17,7 +17,8 @@ def test_repeated_sending_without_bundle_delivers_lost_records(link: Link) -> No
     """Check repeats without a bundle, and that the sending end logs into a file, and nowhere else."""
     log = link.folder / "upstream.txt"
     down = link.downstream()
-    up = link.upstream(repeatAfter="15", logFileName=str(log))
+    # All is lost once, so the test must notice that all was sent before it is sent again.
+    up = link.upstream(repeatAfter="60", logFileName=str(log))
     wait_for("sending", lambda: log.exists() and "sending to" in log.read_text())
     link.relay.faults = Faults(lose=1)
     link.write(500)

@@ -423,6 +423,31 @@ def set_position(broker: Broker, group: str, topic: str, offset: int) -> None:
     wait_for(f"the position of {group}", known)
 
 
+def commit(committing: Consumer, *places: TopicPartition) -> None:
+    """Wait for the coordinator of a consumer's group, and commit offsets as the group's positions."""
+
+    def is_done() -> bool:
+        try:
+            committing.commit(offsets=[*places], asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() not in NO_COORDINATOR:
+                raise
+            return False
+        return True
+
+    wait_for(f"positions {places}", is_done)
+
+
+def await_no_members(broker: Broker, group: str) -> None:
+    """Wait until all members of a group have left it."""
+    asked = admin(broker)
+
+    def members() -> Any:
+        return asked.describe_consumer_groups([group])[group].result(SECONDS).members
+
+    wait_for(f"no member of {group}", lambda: not members())
+
+
 def allow(broker: Broker, name: str, topic: str, *operations: AclOperation) -> None:
     """Allow a principal an operation on a topic, and wait until the broker knows the ACL."""
     what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:CN={name}", "*")

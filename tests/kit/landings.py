@@ -1,6 +1,7 @@
 """A folder in which topics land, and the expected rows, computed only with Python's own modules."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -76,11 +77,10 @@ class LandingFolder:
         """Return the rows of all files whose name does not begin with _, as other readers do."""
         found: list[Row] = []
         folder = self.folder / "lake" / "lake" / table
-        for path in sorted(folder.rglob("*.orc")):
+        for path in visible_files(folder, ".orc"):
             below = path.relative_to(folder).parts
-            if not any(part.startswith(("_", ".")) for part in below):
-                day = {"day": below[0].removeprefix("day=")} if len(below) > 1 else {}
-                found += [row | day for row in orc.ORCFile(path).read().to_pylist()]
+            day = {"day": below[0].removeprefix("day=")} if len(below) > 1 else {}
+            found += [row | day for row in orc.ORCFile(path).read().to_pylist()]
         return found
 
     def placed(self, table: str = "flights") -> list[tuple[int, int]]:
@@ -89,6 +89,18 @@ class LandingFolder:
     def commits(self) -> list[dict[str, Any]]:
         paths = sorted((self.table / "_land" / "commits").glob("*.json"))
         return [json.loads(path.read_text()) for path in paths]
+
+
+def visible_files(folder: Path, suffix: str) -> list[Path]:
+    """Return the files below a folder without those whose path has a name that begins with _ or a dot.
+
+    A landing that runs removes folders with such names at any moment: they are not entered.
+    """
+    found: list[Path] = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
+        found += [Path(parent, name) for name in names if name.endswith(suffix) and name[0] not in "_."]
+    return sorted(found)
 
 
 @pytest.fixture

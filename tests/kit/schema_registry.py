@@ -29,7 +29,7 @@ class Registry:
     url: str = ""
     connections: int = 0
     closed: int = 0  # of these
-    idle_seconds: float = 60.0  # after which it closes a connection
+    idle_seconds: float = 60.0  # after an answer; it then closes the connection
 
     def add(self, id_: int, schema: Any, **more: Any) -> None:
         self.schemas[id_] = {"schema": json.dumps(schema), **more}
@@ -62,7 +62,7 @@ def serving(registry: Registry) -> Iterator[Registry]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
-        timeout = registry.idle_seconds
+        timeout = 60  # of a first request: a busy client sends it some time after it has connected
 
         def setup(self) -> None:
             registry.connections += 1
@@ -79,6 +79,7 @@ def serving(registry: Registry) -> Iterator[Registry]:
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)
+            self.connection.settimeout(registry.idle_seconds)
 
         def log_message(self, *_: object) -> None:
             pass

@@ -15,6 +15,7 @@ from kit.identifiers import printed
 
 from aqueduct.cli import main
 from aqueduct.connect import tls
+from aqueduct.connect.worker import Store
 from servers.pki import Authority
 
 SERVERS = "broker-1:9092,broker-2:9092"
@@ -418,6 +419,17 @@ def test_every_block_is_judged_by_the_listener(doctor: Doctor, authority: Author
         assert code == 1
         assert len(found) == 4
         assert all(f"uses SSL, but {servers} does not use TLS; set" in line for line in found)
+
+
+def test_store_is_not_opened_if_keytool_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a Java process, which may take long on a busy host."""
+    keytool, trust = tmp_path / "keytool", tmp_path / "trust.p12"
+    keytool.write_text("#!/bin/sh\nexec sleep 600\n")
+    keytool.chmod(0o755)
+    trust.touch()
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(tls, "KEYTOOL_SECONDS", 0.1)
+    assert tls.contents(Store(role="trust", type="PKCS12", location=str(trust), password="secret")) is None
 
 
 # Bad input

@@ -144,6 +144,22 @@ def test_a_proxy_of_the_environment_is_not_asked(serve: Serve, monkeypatch: pyte
     assert asking(serve(Server((200, []))), seconds=0).plugins() == []
 
 
+def test_worker_that_stops_during_handshake_is_unreachable() -> None:
+    """It may start again, unlike one whose certificate is not accepted."""
+    with socket.create_server(("127.0.0.1", 0)) as stopping:
+
+        def hang_up() -> None:
+            connection, _ = stopping.accept()
+            with connection:
+                connection.recv(65536)  # what is unread would reset the connection
+
+        thread = Thread(target=hang_up)
+        thread.start()
+        with raises(Failed, "connect-unreachable", "TLS"):
+            asking(f"https://127.0.0.1:{stopping.getsockname()[1]}", seconds=0).plugins()
+        thread.join()
+
+
 def test_connector_is_configured_after_unanswered_creation(serve: Serve) -> None:
     server = Server(TIMED_OUT, (409, {"message": "Connector a/b already exists"}), (200, {}))
     asking(serve(server)).create("a/b", {"k": "v"}, "PAUSED")

@@ -1,10 +1,12 @@
 """The loop around transactions, which themselves are tested in tests/broker/test_raw_produce.py."""
 
+import itertools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from kafka.errors import KafkaConnectionError, NodeNotReadyError
 from kit.identifiers import raises
 
 from aqueduct.common.topic_names import TopicPartition
@@ -68,6 +70,18 @@ def test_only_progress_makes_more_time(cluster: Cluster, progressing: bool, atte
         with raises(Failed, "transaction-failed", *facts):
             until_committed(cast(Any, cluster), attempt, "; once more goes on")
     assert made == attempts
+
+
+def test_last_error_does_not_hide_unreachable_address(cluster: Cluster) -> None:
+    """A client that waits before it connects again says so alone, and a time limit may end then."""
+    causes = itertools.cycle([KafkaConnectionError("kafka:9092 refused"), NodeNotReadyError("node 1")])
+
+    def attempt(_: Callable[[], None]) -> None:
+        cause = next(causes)
+        raise Retry(str(cause)) from cause
+
+    with raises(Failed, "transaction-failed", "kafka:9092 refused"):
+        until_committed(cast(Any, cluster), attempt)
 
 
 def test_offset_below_an_acknowledged_one_ends_the_transaction() -> None:

@@ -1,5 +1,7 @@
 """Outages of the servers of a landing, by a clock that the test moves, and as a watch reports them."""
 
+import io
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -127,9 +129,10 @@ class Answering:
 
 
 @pytest.mark.parametrize("fault", ["it hangs", "it fails", "its client fails"])
-def test_each_outage_and_its_end_are_reported_once(
-    fault: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_outage_and_its_end_are_reported_once(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
     monkeypatch.setattr(outages, "SILENT_SECONDS", 0.2)
     monkeypatch.setattr(watch, "PAUSE_SECONDS", 0.02)
     monkeypatch.setattr(watch, "LOOK_SECONDS", 0.02)
@@ -151,9 +154,9 @@ def test_each_outage_and_its_end_are_reported_once(
         store.error = None
         store.answers.set()
         clients.wait_for("its end", lambda: silent() == 0)
-    output = capsys.readouterr()
-    assert printed(output.err) == ["land-server-silent"]
-    assert output.out.count(f"{STORE} answers again") == 1
+        clients.wait_for("its report", lambda: f"{STORE} answers again" in out.getvalue())
+    assert printed(err.getvalue()) == ["land-server-silent"]
+    assert out.getvalue().count(f"{STORE} answers again") == 1
 
 
 def test_a_server_that_refuses_answers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -279,6 +279,7 @@ def test_another_file_is_refused() -> None:
 # With exporters that answer by mutual TLS.
 
 Pages = Mapping[str, str | None]  # by path; None: no answer ever comes
+NOW = 0.0  # as the clock of a page: the time at which it is served
 
 
 @contextmanager
@@ -298,10 +299,11 @@ def exporter(authority: Authority, principal: str, pages: Pages, *, readers: str
             elif not page:
                 self.send_error(HTTPStatus.NOT_FOUND)
             else:
+                served = page.replace(f"node_time_seconds {NOW:.9e}", f"node_time_seconds {time.time():.9e}")
                 self.send_response(HTTPStatus.OK)
-                self.send_header("Content-Length", str(len(page)))
+                self.send_header("Content-Length", str(len(served)))
                 self.end_headers()
-                self.wfile.write(page.encode())
+                self.wfile.write(served.encode())
 
         def log_message(self, *_: object) -> None:
             pass
@@ -337,7 +339,7 @@ def host_pages(host: str, **states: str) -> dict[str, str | None]:
     """Return the pages of a sound host, in which units have other states."""
     units = {f"{unit}.service": "active" for unit in UNITS[host]} | {"file_backup@etc.service": "inactive"}
     triggers = {"file_backup@etc.timer": time.time() - 60}
-    node = node_page(units | states, triggers, clock=time.time())
+    node = node_page(units | states, triggers, clock=NOW)
     own = {
         "/diode_upstream@lake-pro": metrics(diode_upstream_lag=0),
         "/diode_downstream@pro": 'aqueduct_diode_downstream_beat_age{sender="a",kind="live"} 1.5\n',

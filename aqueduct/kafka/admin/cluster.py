@@ -91,7 +91,7 @@ def await_cluster(client: Client, problems: Callable[[Cluster], Sequence[str]], 
 
 def silence(client: Client, node_id: int) -> list[str]:
     """Return why this broker doesn't answer at the address that it advertises; empty if it does."""
-    with TellingFailure() as failure:
+    with TellingFailure(node_id) as failure:
         deadline = time.monotonic() + TOLD_SECONDS
         while True:
             try:

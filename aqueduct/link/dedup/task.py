@@ -57,14 +57,19 @@ def dedup(share: DedupShare) -> DedupCounts:
     Fenced if another dedup took over a bucket.
     """
     with connect(share.end, share.group) as client, connect(share.end, share.group) as following:
-        deadline = None if share.seconds is None else time.monotonic() + share.seconds
+        deadline: float | None = None
         producers = {number: producer_of(client, share.group, number) for number in share.buckets}
         unsound: dict[Place, str] = {}  # why frames can't be written, by where they are
 
         def attempt(progress: Callable[[], None]) -> DedupCounts:
+            nonlocal deadline
             while True:
                 try:
-                    return _Run(client, following, share, producers, unsound).to_end(deadline, progress)
+                    run = _Run(client, following, share, producers, unsound)
+                    # The time begins with the reading: a slow start would leave none, in each round.
+                    if deadline is None and share.seconds is not None:
+                        deadline = time.monotonic() + share.seconds
+                    return run.to_end(deadline, progress)
                 except _Quarantine as found:  # again from what is committed, without it
                     unsound[found.place] = str(found)
                 except KafkaError as error:

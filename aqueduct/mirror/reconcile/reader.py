@@ -215,6 +215,7 @@ def _offsets(
             # librdkafka gives a negative offset, and no error, if the leader did not answer in time.
             passes = error is None or _passes(error.args[0])
             if not passes or time.monotonic() > deadline:
+                admin.poll(0)  # errors that came with the answer are not in the list yet
                 lacking = f"the offsets of {partition}"
                 raise Failed(
                     "cluster-request-failed",

@@ -18,11 +18,11 @@ from aqueduct.kafka.client_config import parse_properties
 COMMITTED = "replication-offset-checkpoint"
 SEGMENT = re.compile(r"[0-9]+\.log")
 LED = "leader-epoch-checkpoint"
+ATTEMPTS = 5  # to inspect a log of which a running broker removes files
 TORN = (
     f"the folder's {COMMITTED} is incomplete, so the command cannot check whether logs lack committed "
     "records. If you are sure that no log lacks records, move this file to another folder."
 )
-LOOKS = 10  # at a log of a running broker
 LOCK = "hhqqi4x"  # struct flock of 64 bits: kind, from where, start, length (0: all), process
 
 
@@ -159,21 +159,24 @@ def _logs(path: Path, committed: Mapping[TopicPartition, int]) -> Iterator[DiskL
             if named and folder.is_dir() and named["topic"] != data_folder.OF_CONTROLLERS:
                 partition = TopicPartition(named["topic"], int(named["number"]))
                 stray = pattern is data_folder.STRAY_LOG
-                log = _present(folder, partition, stray, 0 if stray else committed.get(partition, 0))
-                if log is not None:
+                if log := _whole_log(folder, partition, stray, 0 if stray else committed.get(partition, 0)):
                     yield log
 
 
-def _present(folder: Path, partition: TopicPartition, stray: bool, committed: int) -> DiskLog | None:
-    """Look at a log again if a running broker removes a segment meanwhile; None if it removes the log."""
-    for _ in range(LOOKS):
+def _whole_log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -> DiskLog | None:
+    """Inspect a log, again if one of its files was removed meanwhile; None if the log was removed.
+
+    A running broker removes old segments, and renames the logs of deleted topics.
+    """
+    for left in reversed(range(ATTEMPTS)):
         try:
-            return _log(folder, partition, stray, committed)
-        except FileNotFoundError as error:
-            missing = error
-            if not folder.is_dir():
-                return None
-    raise missing
+            log = _log(folder, partition, stray, committed)
+        except FileNotFoundError:
+            if not left and folder.is_dir():
+                raise
+        else:
+            return log if folder.is_dir() else None
+    return None
 
 
 def _committed(checkpoint: Path) -> dict[TopicPartition, int] | None:

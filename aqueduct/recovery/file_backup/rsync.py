@@ -100,7 +100,11 @@ class Reached:
         ]
 
     def failed(self, process: "subprocess.CompletedProcess[str]", backups: Path) -> str:
-        cause = reasons.failure_cause(process.returncode, process.stderr, self.source, str(backups))
+        return self._not_backed_up(
+            reasons.failure_cause(process.returncode, process.stderr, self.source, str(backups))
+        )
+
+    def _not_backed_up(self, cause: str) -> str:
         return (
             f"{self.source} was not backed up. {cause} Nothing of this backup was kept. Earlier backups are "
             "unchanged."
@@ -117,11 +121,20 @@ class Reached:
         word = f"wide-{secrets.token_hex(8)}"
         wide = []
         ssh, *options = self.ssh.command()
-        shell = subprocess.run(  # noqa: S603
-            [ssh, "-oLogLevel=DEBUG1", *options, self.source.ssh_login, f"echo {word}"],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=PROBE_SECONDS,
-            check=False, env=KEYLESS,
-        )  # fmt: skip
+        try:
+            shell = subprocess.run(  # noqa: S603
+                [ssh, "-oLogLevel=DEBUG1", *options, self.source.ssh_login, f"echo {word}"],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                timeout=PROBE_SECONDS, check=False, env=KEYLESS,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise Failed(
+                "rsync-failed",
+                self._not_backed_up(
+                    f"The command of the key did not end within {PROBE_SECONDS} s on the host. Correct the "
+                    "key's line in authorized_keys, or wait until the host is less busy."
+                ),
+            ) from None
         if shell.returncode == 255:
             shell.stderr = CHATTER.sub("", shell.stderr)
             raise Failed("rsync-failed", self.failed(shell, backups))
