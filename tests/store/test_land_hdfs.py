@@ -144,11 +144,11 @@ def test_service_reports_name_node_in_safe_mode(
     given = ["land", *arguments(brokers[0], topic, location, tmp_path)]
     with landing_service.running(given) as service:
         clients.wait_for("a first round", lambda: service.metric("aqueduct_land_lag a.b") == 0)
-        before = service.silences
+        before, _ = service.outages
         hdfs.admin("-safemode", "enter")
         try:
             fill(brokers[0], topic, 100, 100)
-            clients.wait_for("the outage", lambda: service.silences > before)
+            clients.wait_for("the outage", lambda: service.outages[0] > before)
             assert service.metric("aqueduct_land_lag a.b") is None
         finally:
             hdfs.admin("-safemode", "leave")
