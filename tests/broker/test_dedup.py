@@ -315,7 +315,8 @@ def test_bundle_reports_announcements_that_are_not_fresh(
     def create(seconds: int) -> tuple[int, str]:
         argv = ["diode", "create", "--bootstrap-server", crossed.servers, "--topic", crossed.gaps]
         capsys.readouterr()
-        code = main([*argv, f"--resendFileName={tmp_path / 'bundle.json'}", f"--announcedWithin={seconds}"])
+        limits = (f"--announcedWithin={seconds}", "--silenceAfter=3600")
+        code = main([*argv, f"--resendFileName={tmp_path / 'bundle.json'}", *limits])
         return code, capsys.readouterr().err
 
     crossed.bring(*frames(topic), ago=600)
