@@ -95,6 +95,7 @@ def _produce(source: Broker, topic: str, batches: list[Ready]) -> None:
         for batch in batches:
             producer.send(topic, 0, batch)
         producer.commit()
+    clients.settle(source, topic)
 
 
 def _packed(codec: str, pack: Callable[[bytes], bytes], first: int) -> Ready:
