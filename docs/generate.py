@@ -218,20 +218,37 @@ def command_help(parser: argparse.ArgumentParser, command: str) -> str:
 
 def steps_page() -> Iterator[str]:
     yield "# Steps, principals and scenarios"
-    yield "Made by `script/docs` from playbooks, `aqueduct/estate/acls.py` and the scenarios."
+    yield (
+        "This page shows what a deployment does in which order, which ACLs it grants, and what the\n"
+        "scenarios test. Made by `script/docs` from playbooks, `aqueduct/estate/acls.py` and the scenarios."
+    )
     yield "## What `playbooks/site.yml` does"
     rows = [[str(number), *row] for number, row in enumerate(plays(ROOT / "playbooks/site.yml"), 1)]
+    yield "To deploy one capability only, run its playbook, such as `playbooks/kafka.yml`."
     yield table([["step", "what", "playbook", "hosts", "roles"], *rows])
     yield "## What each service may do"
     yield (
-        "The rights that `playbooks/kafka.yml` grants for one flow of the topic `flights`, with the groups\n"
-        "`billing-.*`, from `pro1` to `dwpro1`; a backup of `pro1`; a link of `flights` from `pro1` to\n"
-        "`enclave1`; a connector `to-files` and a landing at `dwpro1` that read it. All else is denied."
+        "`playbooks/kafka.yml` grants each principal the ACLs that its work needs. Kafka\n"
+        "denies everything else. This example shows the ACLs of an estate that has:"
+    )
+    yield (
+        "- a mirror of topic `flights` and groups `billing-.*` from `pro1` to `dwpro1`\n"
+        "- a backup and monitoring of `pro1`, and a drill at `dwpro1` that reads it\n"
+        "- a link of `flights` from `pro1` to `enclave1`\n"
+        "- a sink connector `to-files`, a landing and a schema registry at `dwpro1`\n"
+        "- a classic mirror of `flights` from `old1` to `lake1`"
+    )
+    yield (
+        "`NAME*` means all resources whose names begin with `NAME` (a prefixed ACL).\n"
+        "`*` means all resources. `kafka-<site>` and `admin` are super users, so they have no ACLs."
     )
     yield table([["principal", "at", "resource", "operations"], *map(list, rights())])
     yield "## Scenarios"
-    yield "`script/scenario NAME` runs one on real clusters."
-    yield table([["scenario", "proves"], *scenarios()])
+    yield (
+        "A scenario tests Aqueduct on real clusters in containers, with injected faults. "
+        "Run it with `script/scenario NAME`."
+    )
+    yield table([["scenario", "tests", "result"], *scenarios()])
 
 
 def messages_page() -> Iterator[str]:
@@ -320,14 +337,12 @@ def rights() -> Iterator[tuple[str, str, str, str]]:
 
 
 def scenarios() -> Iterator[list[str]]:
-    """Yield each scenario with what its tests say they prove, the promise first."""
+    """Yield a scenario, a file of its tests and the first line of that file's docstring."""
     for tests in sorted(ROOT.glob("molecule/*/tests")):
         name = tests.parent.name
-        proofs = [
-            (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
-            for path in sorted(tests.glob("test_*.py"), key=lambda path: (name not in path.name, path.name))
-        ]
-        yield [f"`{name}`", " ".join(proofs)]
+        for path in sorted(tests.glob("test_*.py"), key=lambda path: (name not in path.name, path.name)):
+            proof = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
+            yield [f"`{name}`", f"`{path.name}`", proof]
 
 
 def read(path: Path) -> dict[str, Any]:

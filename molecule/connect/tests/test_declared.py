@@ -1,4 +1,4 @@
-"""Connectors are as the inventory declares them, and dead-letter records go back when the cause is fixed.
+"""Playbooks make connectors as the inventory declares. A replay returns each dead-letter record once.
 
 Each test goes on where the one before it ended; afterwards all is as the inventory has it.
 """

@@ -1,4 +1,4 @@
-"""An invalid configuration is refused with an error before it has an effect."""
+"""An invalid configuration is refused with an error before it takes effect."""
 
 from datetime import UTC, datetime, timedelta
 

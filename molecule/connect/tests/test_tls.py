@@ -1,4 +1,4 @@
-"""A worker with a client without TLS is refused; a test shows how such a worker would hang."""
+"""A worker with a client without TLS is refused. A test shows how such a worker would hang."""
 
 from collections.abc import Callable, Iterator
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""Each sent record arrives or is listed as missing; no data flows back."""
+"""Each sent record arrives or is listed as missing. No data flows back."""
 
 from itertools import islice
 from pathlib import Path

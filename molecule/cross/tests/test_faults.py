@@ -1,4 +1,4 @@
-"""After each fault of a link, the ledger lists missing records; after a resend, each record exists once."""
+"""After each fault, the ledger lists the missing records. After a resend, each record exists once."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The install guide's commands, as they stand and without a checkout, install, deploy, back up and restore.
+"""The commands of the install guide install, deploy, back up and restore, without a checkout.
 
 A control node sees the package and the collection, and not the checkout (guide.py). Another client reads the
 records.

@@ -1,4 +1,4 @@
-"""Prune limits the size of a store, also after faults and kills; each remaining snapshot can be restored."""
+"""Prune limits the size of a store, also after faults and kills. Each remaining snapshot is restorable."""
 
 import random
 import re

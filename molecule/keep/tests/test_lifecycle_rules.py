@@ -1,4 +1,4 @@
-"""Lifecycle rules of the bucket expire old records; the remaining records can be restored."""
+"""Lifecycle rules of the bucket expire old records. The remaining records can be restored."""
 
 from datetime import UTC, datetime, timedelta
 

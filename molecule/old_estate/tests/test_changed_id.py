@@ -1,4 +1,4 @@
-"""A broker's id changes: a consumer waits, the doctor reports the cause, and the repair restores all."""
+"""A broker has a new id: a consumer waits, the doctor reports the cause, and the repair restores all."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Classic mirrors are killed: no record is lost, and duplicates are reported."""
+"""Classic mirrors that are killed lose no record. Duplicates are reported."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""File backups of five days: one is interrupted, one is damaged, the others can be restored."""
+"""Of five daily file backups, one is interrupted and one is damaged. The others can be restored."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The site is migrated to KRaft, back, and finally to KRaft and Kafka 4.3, while clients use it.
+"""The site is migrated to KRaft, rolled back, and migrated to Kafka 4.3, while clients use it.
 
 These tests come last (conftest.py), one after another: each begins where the one before it ended.
 """

@@ -1,4 +1,4 @@
-"""A site with ZooKeeper is deployed, used and backed up; its faults are detected."""
+"""A site with ZooKeeper is deployed, used and backed up. Its faults are detected."""
 
 import base64
 import contextlib

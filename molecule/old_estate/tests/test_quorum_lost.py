@@ -1,4 +1,4 @@
-"""A controller loses its metadata: a new quorum is formed from the backup, and the logs are kept."""
+"""A controller loses its metadata. A new quorum is formed from the backup, and the logs are kept."""
 
 import base64
 import re

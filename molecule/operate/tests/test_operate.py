@@ -1,4 +1,4 @@
-"""A cluster stays available during changes; changes that would stop it are refused."""
+"""A cluster stays available during changes. Changes that would stop it are refused."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Clients without a certificate or an ACL are refused; each unit has only the access that it needs."""
+"""Clients without a certificate or an ACL are refused. Each unit has only the access that it needs."""
 
 import subprocess
 from pathlib import Path

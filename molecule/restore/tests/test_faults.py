@@ -1,4 +1,4 @@
-"""Backups and restores are killed, lack resources, get false data, run twice; their reports are correct."""
+"""Backups and restores are killed, or read damaged data, or run twice. Their reports are correct."""
 
 import json
 import os

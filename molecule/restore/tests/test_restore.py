@@ -1,4 +1,4 @@
-"""A cluster is restored from the store alone; each consumer group resumes at its next record."""
+"""A cluster is restored from the store alone. Each consumer group resumes at its next record."""
 
 import json
 import re

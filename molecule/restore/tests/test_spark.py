@@ -1,4 +1,4 @@
-"""The site's backups and restores work on the lake's Spark cluster, and so do the lake's reconciles."""
+"""Backups and restores of the site, and reconciles of the lake, work on the lake's Spark cluster."""
 
 import json
 import re

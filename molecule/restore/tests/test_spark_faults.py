@@ -1,4 +1,4 @@
-"""Executors, workers, the master and drivers fail, and a worker hangs, during a backup and a restore."""
+"""If executors, workers, the master or drivers fail, no record is lost or duplicated."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""An estate of an older release is upgraded while records flow, and goes back as far as formats permit."""
+"""An older estate is upgraded while records flow, and is rolled back as far as formats permit."""
 
 import pytest
 from upgrade import COPIED, LAKE, MIRRORED, MORE, PARTITIONS, SECOND, SOURCE, Outcome, count
