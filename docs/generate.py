@@ -1,14 +1,16 @@
-"""Writes the pages of docs/ that are made from the code; script/docs runs it."""
+"""Writes the pages of docs/ and the parts of roles that are made from the code; script/docs runs it."""
 
 import argparse
 import ast
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 from unittest.mock import patch
 
@@ -16,6 +18,7 @@ import jinja2
 import yaml
 
 from aqueduct.cli import build_parser
+from aqueduct.cli.config_file import called_verb
 from aqueduct.estate import acls
 from aqueduct.estate.connectors import DeclaredConnector
 from aqueduct.estate.links import Link
@@ -27,6 +30,40 @@ ROOT = Path(__file__).resolve().parents[1]
 ENDLESS = 10_000  # columns: nothing is wrapped
 
 Json = Mapping[str, Any]
+SPECS = "meta/argument_specs.yml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassedOptions:
+    """A variable of a role whose keys are options of a verb. Their types and descriptions are the verb's."""
+
+    variable: str
+    verb: str
+    mappings: tuple[str, ...]  # internal variables of the role with the options that it sets itself
+    others: frozenset[str]  # options that units, playbooks or other roles set, or that are for one run
+
+    @property
+    def begin(self) -> str:
+        return f"        # {self.variable}: made by script/docs from the options of `aqueduct {self.verb}`.\n"
+
+    @property
+    def end(self) -> str:
+        return f"        # {self.variable}: end of this part.\n"
+
+
+PASSED_OPTIONS = {
+    "backup": PassedOptions(
+        variable="backup_options",
+        verb="backup",
+        mappings=("_backup_store_options", "_backup_options"),
+        others=frozenset(
+            {
+                *("conf", "every", "json", "master", "metrics-port", "other-cluster", "past-damage", "quiet"),
+                *("report", "wait"),
+            }
+        ),
+    )
+}
 
 
 @cache
@@ -37,6 +74,7 @@ def pages() -> Mapping[Path, str]:
         ROOT / "docs/cli.md": "\n\n".join(cli_page()) + "\n",
         ROOT / "docs/steps.md": "\n\n".join(steps_page()) + "\n",
         ROOT / "docs/messages.md": "\n\n".join(messages_page()) + "\n",
+        **{ROOT / "roles" / name / SPECS: specs_text(ROOT / "roles" / name) for name in PASSED_OPTIONS},
         **{
             folder / "README.md": "\n\n".join(role_readme(folder)) + "\n"
             for folder in sorted(ROOT.glob("roles/*"))
@@ -51,7 +89,7 @@ def roles_page() -> Iterator[str]:
         "A template (`{{ }}`) is evaluated for each host. "
         "[Describe the estate in an inventory](guides/inventory.md) explains where to set variables."
     )
-    for specs in sorted(ROOT.glob("roles/*/meta/argument_specs.yml")):
+    for specs in sorted(ROOT.glob(f"roles/*/{SPECS}")):
         yield from role(specs.parents[1])
 
 
@@ -71,14 +109,59 @@ def described_variables(folder: Path) -> Iterator[str]:
 
 
 def specification(folder: Path) -> dict[str, Any]:
-    [entry_point] = read(folder / "meta/argument_specs.yml")["argument_specs"].values()
+    [entry_point] = yaml.safe_load(specs_text(folder))["argument_specs"].values()
     return dict(entry_point)
+
+
+def specs_text(folder: Path) -> str:
+    """Return a role's argument_specs, in which the options that it passes on are those of the verb."""
+    text = (folder / SPECS).read_text()
+    if folder.name not in PASSED_OPTIONS:
+        return text
+    passed = PASSED_OPTIONS[folder.name]
+    before, begin, rest = text.partition(passed.begin)
+    _, end, after = rest.partition(passed.end)
+    if not end:
+        raise ValueError(f"{folder / SPECS} has no lines {passed.begin!r} and {passed.end!r}")
+    variables = read(folder / "vars/main.yml")
+    own = {key for name in passed.mappings for key in variables[name]}
+    lines = option_specs(called_verb(build_parser(), [passed.verb])[0], own | passed.others)
+    return before + begin + indent("\n".join(("options:", *lines)) + "\n", " " * 8) + end + after
+
+
+def option_specs(verb: argparse.ArgumentParser, without: Collection[str]) -> Iterator[str]:
+    """Yield the lines of `options:` for a verb's long options."""
+    for action in verb._actions:
+        names = [word.removeprefix("--") for word in action.option_strings if word.startswith("--")]
+        if not names or action.help == argparse.SUPPRESS or {"help", "config", *without} & {*names}:
+            continue
+        text = " ".join(str(action.help).replace("%%", "%").split())
+        yield f"  {names[0]}:"
+        yield f"    description: {json.dumps(text[0].upper() + text[1:] + '.', ensure_ascii=False)}"
+        yield f"    type: {option_type(action)}"
+        if option_type(action) == "list":
+            yield "    elements: str"
+        elif action.choices:
+            yield f"    choices: {json.dumps([*action.choices])}"
+
+
+def option_type(action: argparse.Action) -> str:
+    """Return the type in argument_specs of the values that an option accepts."""
+    if action.nargs == 0:
+        return "bool"
+    if isinstance(action, argparse._AppendAction) or "," in str(action.metavar):
+        return "list"
+    try:
+        value = action.type("1") if callable(action.type) else "1"
+    except (argparse.ArgumentTypeError, ValueError):
+        value = "1"  # such as a duration
+    return {int: "int", float: "float"}.get(type(value), "str")
 
 
 def role_readme(folder: Path) -> Iterator[str]:
     """Yield the page that Galaxy and a collection's users see."""
     yield f"# aqueduct.estate.{folder.name}"
-    internal = not (folder / "meta/argument_specs.yml").exists()
+    internal = not (folder / SPECS).exists()
     yield f"{purpose(folder.name) if internal else specification(folder)['short_description']}."
     if found := playbooks_of(folder.name):
         yield f"Playbooks: {', '.join(f'`aqueduct.estate.{name}`' for name in found)}."
