@@ -10,6 +10,7 @@ from kit.estate_facts import DEFAULTS, GROUPS, HOSTVARS, facts, sound
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from aqueduct.control_node.status.evaluation import evaluate
+from aqueduct.control_node.status.model import DeclaredObject, EstateStatus, ObjectKind, ObjectStatus
 from aqueduct.control_node.status.objects import declared_objects
 from aqueduct.control_node.status.page import page
 
@@ -81,6 +82,31 @@ def test_broken_estate_has_its_findings_first(browser: Browser, pages: dict[str,
     assert finding
     assert table
     assert finding["y"] < table["y"]
+    assert said == []
+
+
+def test_drawing_of_many_sites_scrolls(browser: Browser, tmp_path: Path) -> None:
+    flows = tuple(
+        ObjectStatus(
+            declared=DeclaredObject(
+                kind=ObjectKind.FLOW,
+                name=f"pro{number} to dw{number}",
+                site=f"dw{number}",
+                source=f"pro{number}",
+            )
+        )
+        for number in range(40)
+    )
+    file = tmp_path / "many.html"
+    file.write_text(page(EstateStatus(objects=flows, asked=0, answered=1, hosts=1)), encoding="utf-8")
+    shown, said = opened(browser, file)
+    findings = shown.locator("#findings").bounding_box()
+    assert findings
+    assert findings["y"] < 900
+    assert shown.evaluate("(map => map.scrollHeight > 2 * map.clientHeight)(document.querySelector('.map'))")
+    assert [each["id"] for each in Axe().run(shown).response["violations"]] == []
+    shown.emulate_media(media="print")
+    assert shown.evaluate("(map => map.scrollHeight === map.clientHeight)(document.querySelector('.map'))")
     assert said == []
 
 

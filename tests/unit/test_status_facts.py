@@ -72,3 +72,9 @@ def test_name_forges_no_error(end: str) -> None:
     errors = HostFacts.parse("h", {"answers": {"reconcile": answer}}).answers["reconcile"].errors
     assert len(errors) == 2
     assert not any(error.startswith("As of") for error in errors)
+
+
+def test_prefix_selects_samples() -> None:
+    page = 'x_total{a="b"} 1\nx 2\nother 3\n# x 4\n x 5\nx 6\n'
+    assert list(samples(page, "x")) == [sample for sample in samples(page) if sample[0].startswith("x")]
+    assert (metric(page, "x"), metric(page, "x_total", a="b"), metric(page, "oth")) == (2, 1, None)

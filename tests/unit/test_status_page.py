@@ -112,6 +112,16 @@ def test_every_object_and_finding_is_on_the_page() -> None:
     assert "all is well" in page(status(sound()))
 
 
+def test_links_lead_to_the_sections_of_the_page() -> None:
+    outline = Outline(page(status(sound())))
+    ids = {attributes["id"] for _, attributes in outline.tags if "id" in attributes}
+    links = {str(attributes["href"]) for tag, attributes in outline.tags if tag == "a"}
+    assert links >= {"#findings", *(f"#{section}" for section in SECTIONS)}
+    assert {link.removeprefix("#") for link in links} <= ids
+    without_flows = EstateStatus(objects=status(sound()).objects[:1], asked=0, answered=1, hosts=1)
+    assert 'href="#flows"' not in page(without_flows)
+
+
 def test_a_circle_of_flows_is_drawn() -> None:
     objects = tuple(
         ObjectStatus(declared=DeclaredObject(kind=ObjectKind.FLOW, name=f"{a} to {b}", site=b, source=a))

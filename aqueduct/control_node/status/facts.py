@@ -120,12 +120,15 @@ def told(text: object) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
 
 
-def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Yield name, labels and value of each sample of a page of metrics.
+def samples(text: str, prefix: str = "") -> Iterator[tuple[str, dict[str, str], float]]:
+    """Yield name, labels and value of each sample of a page of metrics whose name begins with `prefix`.
 
     Lines end only with a line feed: a value of a label may have other characters that end lines elsewhere.
+    Other lines than those of `prefix` are not parsed: each object of a host looks for its own on the page.
     """
     for line in text.split("\n"):
+        if not line.startswith(prefix):
+            continue
         if len(line) <= LONGEST_LINE and (match := _SAMPLE.fullmatch(line)):
             try:
                 value = float(match[3])
@@ -141,7 +144,7 @@ def metric(text: str, name: str, **labels: str) -> float | None:
     """Return the value of the first sample; None: the page has none, or its value is no finite number."""
     values = (
         value
-        for sample_name, has, value in samples(text)
+        for sample_name, has, value in samples(text, name)
         if sample_name == name and labels.items() <= has.items()
     )
     first = next(values, math.nan)
@@ -152,7 +155,7 @@ def metrics(text: str, name: str, **labels: str) -> list[float]:
     """Return the values of all samples that are finite numbers."""
     return [
         value
-        for sample_name, has, value in samples(text)
+        for sample_name, has, value in samples(text, name)
         if sample_name == name and labels.items() <= has.items() and math.isfinite(value)
     ]
 

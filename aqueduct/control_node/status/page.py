@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from aqueduct.common import timestamps
 from aqueduct.control_node.status.drawing import drawing
@@ -38,19 +38,30 @@ def _parts(status: EstateStatus) -> Iterator[str]:
     yield '<ul class="counts" aria-label="Objects by state">'
     for state, number in sorted(status.counts.items(), key=lambda state_count: state_count[0].rank):
         yield f'<li class="{css_class(state)}">{number:,} {state.value}</li>'
-    yield '</ul></header><main id="main" tabindex="-1">'
-    yield f'<section aria-labelledby="map"><h2 id="map">Data flows</h2>{drawing(status)}</section>'
+    ordered = worst_first(status)
+    sections = {
+        section: [
+            object_status for object_status in ordered if object_status.declared.kind.section == section
+        ]
+        for section in SECTIONS
+    }
+    yield f"</ul>{_links(section for section, objects in sections.items() if objects)}</header>"
+    yield '<main id="main" tabindex="-1"><section aria-labelledby="map"><h2 id="map">Data flows</h2>'
+    # The drawing of many sites scrolls, so that the findings are on the first screen. Keys scroll it, too.
+    yield '<div class="map" tabindex="0" role="group" aria-label="Drawing of the data flows">'
+    yield f"{drawing(status)}</div></section>"
     yield '<div class="search"><label for="search">Search findings and tables</label>'
     yield '<input id="search" type="search" autocomplete="off">'
     yield '<p id="shown" class="faint" role="status"></p></div>'
     yield from _findings(status)
-    ordered = worst_first(status)
-    for section in SECTIONS:
-        yield from _table(
-            section,
-            [object_status for object_status in ordered if object_status.declared.kind.section == section],
-        )
+    for section, objects in sections.items():
+        yield from _table(section, objects)
     yield f"</main><script>{SCRIPT}</script></body></html>"
+
+
+def _links(sections: Iterable[str]) -> str:
+    links = (f'<a href="#{section}">{section.capitalize()}</a>' for section in ("findings", *sections))
+    return f'<nav aria-label="Sections">{" ".join(links)}</nav>'
 
 
 def _verdict(status: EstateStatus) -> str:

@@ -20,6 +20,8 @@ p { margin: .25rem 0; } .faint { color: var(--faint); }
   font-weight: 600; white-space: nowrap; }
 .well { color: var(--well); } .needs-action { color: var(--needs-action); }
 .unknown { color: var(--unknown); } .not-asked { color: var(--not-asked); }
+nav { display: flex; flex-wrap: wrap; gap: 1rem; } nav a { color: var(--focus); }
+.map { max-height: 24rem; overflow: auto; }
 .findings { padding: 0; list-style: none; }
 .findings li { background: var(--panel); border-left: 4px solid var(--line); margin: .5rem 0;
   padding: .5rem .75rem; overflow-wrap: anywhere; }
@@ -42,7 +44,8 @@ svg .name { font-weight: 600; font-size: 15px; }
   tr { border-bottom: 1px solid var(--line); padding: .5rem 0; }
 }
 @media print {
-  :root { --back: #fff; --text: #000; --panel: #fff; } .search, .skip { display: none; }
+  :root { --back: #fff; --text: #000; --panel: #fff; } .search, .skip, nav { display: none; }
+  .map { max-height: none; }
   tr[hidden] { display: table-row; } .findings li, tr { break-inside: avoid; }
 }
 """
