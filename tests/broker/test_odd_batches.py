@@ -27,7 +27,7 @@ from aqueduct.kafka.batches.bodies import body
 from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.client_config import End
-from aqueduct.kafka.produce import TransactionalProducer
+from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.mirror.reconcile import reader
 from servers.broker import Broker
 from servers.process import binary, java
@@ -87,14 +87,18 @@ def _batch(codec: str, first: int) -> Ready:
 
 
 def _produce(source: Broker, topic: str, batches: list[Ready]) -> None:
-    """Write batches as they are, but for the producer in their headers."""
+    """Write batches unchanged, except for the producer in their headers."""
     with raw.connect(End("source", source.plaintext), "test") as client:
-        producer = TransactionalProducer(client, unique("odd"))
-        producer.begin()
-        producer.enlist([TopicPartition(topic, 0)])
-        for batch in batches:
-            producer.send(topic, 0, batch)
-        producer.commit()
+
+        def write(_: Callable[[], None]) -> None:
+            producer = TransactionalProducer(client, unique("odd"))
+            producer.begin()
+            producer.enlist([TopicPartition(topic, 0)])
+            for batch in batches:
+                producer.send(topic, 0, batch)
+            producer.commit()
+
+        until_committed(client, write)  # again, if the broker does not know yet that it leads the partition
     clients.settle(source, topic)
 
 
