@@ -19,7 +19,7 @@ def declared(passed: PassedOptions, role: str) -> dict[str, Any]:
     return dict(specification(ROOT / "roles" / role)["options"][passed.variable])
 
 
-def test_new_option_of_a_verb_is_an_option_of_its_role() -> None:
+def test_new_option_of_verb_is_option_of_role() -> None:
     parser = argparse.ArgumentParser()
     add = parser.add_argument
     add("--store", required=True, help="URL of the store")
@@ -43,7 +43,7 @@ def test_new_option_of_a_verb_is_an_option_of_its_role() -> None:
 
 
 @pytest.mark.parametrize("role", PASSED_OPTIONS)
-def test_verb_accepts_each_option_that_its_role_passes_on(role: str, tmp_path: Path) -> None:
+def test_verb_accepts_each_option_of_its_role(role: str, tmp_path: Path) -> None:
     passed = PASSED_OPTIONS[role]
     options = declared(passed, role)["options"]
     assert options
