@@ -279,7 +279,11 @@ def test_each_table_has_its_own_rounds(lake: LandingFolder, topic: str) -> None:
         told = clients.wait_for("figures", lambda: figures(port, rows=60))
         tables = {name: f'{{table="lake.{name}"}}' for name in ("flights", "seldom")}
         assert told[f"aqueduct_land_rows_total{tables['seldom']}"] == 30
-        assert [told[f"aqueduct_land_lag{each}"] for each in tables.values()] == [0, 0]
+        # While a busy machine answers so late that a server counts as silent, no lag is exported.
+        lags = [f"aqueduct_land_lag{each}" for each in tables.values()]
+        clients.wait_for(
+            "no lag", lambda: [(figures(port, rows=60) or {}).get(name) for name in lags] == [0, 0]
+        )
     finally:
         run.kill()
         run.communicate()
