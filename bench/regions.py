@@ -1,4 +1,4 @@
-"""An inventory of many regions, each of which is the inventory `inventories/example` with a few hosts more.
+"""An inventory of many regions. Each region is a copy of `inventories/example` with additional hosts.
 
 A region has five sites and 30 hosts: two production sites, two lakes that mirror them, and an enclave behind
 a one-way link. The names of its sites begin with its number, such as r001pro1.

@@ -113,6 +113,7 @@ def specification(folder: Path) -> dict[str, Any]:
     return dict(entry_point)
 
 
+@cache
 def specs_text(folder: Path) -> str:
     """Return a role's argument_specs, in which the options that it passes on are those of the verb."""
     text = (folder / SPECS).read_text()

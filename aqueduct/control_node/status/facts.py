@@ -124,7 +124,7 @@ def samples(text: str, prefix: str = "") -> Iterator[tuple[str, dict[str, str], 
     """Yield name, labels and value of each sample of a page of metrics whose name begins with `prefix`.
 
     Lines end only with a line feed: a value of a label may have other characters that end lines elsewhere.
-    Other lines than those of `prefix` are not parsed: each object of a host looks for its own on the page.
+    Other lines are not parsed, because each object of a host reads the whole page of that host.
     """
     for line in text.split("\n"):
         if not line.startswith(prefix):

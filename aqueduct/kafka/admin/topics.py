@@ -137,7 +137,7 @@ def await_settings(client: Client, alter: Mapping[str, Overrides]) -> None:
 
 
 def _not_known(client: Client, alter: Mapping[str, Overrides]) -> list[str]:
-    """Return the topics of which a leader does not know these settings."""
+    """Return the topics with a leader that does not have these settings yet."""
 
     def ask() -> list[str]:
         names: dict[int, set[str]] = {}

@@ -18,7 +18,7 @@ from aqueduct.kafka.client_config import parse_properties
 COMMITTED = "replication-offset-checkpoint"
 SEGMENT = re.compile(r"[0-9]+\.log")
 LED = "leader-epoch-checkpoint"
-ATTEMPTS = 5  # to inspect a log of which a running broker removes files
+ATTEMPTS = 5  # to inspect a log, because a running broker may remove its files meanwhile
 TORN = (
     f"the folder's {COMMITTED} is incomplete, so the command cannot check whether logs lack committed "
     "records. If you are sure that no log lacks records, move this file to another folder."
